@@ -17,7 +17,7 @@ MAY_ASK = ("config", "families", "exchange")
 """Rooms that may ask which kind of task they have; to all others a family says what differs."""
 MAY_SET_FROZEN = ("config", "teaching")
 """Packages whose frozen dataclasses complete their own fields."""
-KINDS_OF_DATA = {"Labelled", "Pairs", "Part", "PicturePart"}
+KINDS_OF_DATA = {"Labelled", "Pairs", "PicturePart", "TextPart"}
 TASK_NAMES = {
     name
     for name, value in vars(presets).items()

@@ -16,7 +16,7 @@ from glassformer.data.io.source import Source
 from glassformer.data.io.survey import survey
 from glassformer.data.packing import packer
 from glassformer.data.packing.store import Tokens, pack
-from glassformer.data.split.documents import Part, whole
+from glassformer.data.split.documents import TextPart, whole_text
 from glassformer.text.tokenizer import Tokenizer
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "saw", "nine", "red", "birds"]
@@ -26,8 +26,8 @@ TOKENIZER = Tokenizer.train(TEXTS, TokenizerSettings(kind="word"))
 SMALL = {"CHUNK": (source, 40), "TOGETHER": (packer, 90), "SHARD": (packer, 400)}
 
 
-def part_of(texts: list[str] = TEXTS) -> Part:
-    return whole(survey(Source("rows", lambda: (iter([text]) for text in texts))), "train")
+def part_of(texts: list[str] = TEXTS) -> TextPart:
+    return whole_text(survey(Source("rows", lambda: (iter([text]) for text in texts))), "train")
 
 
 class Slow:

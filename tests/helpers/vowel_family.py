@@ -171,7 +171,7 @@ class VowelFamily(Family):
         if not config.data.test_fraction:
             parts["train"] += parts.pop("test")
         digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
-        return LineCorpus(digest, {name: Lines(name, texts) for name, texts in parts.items()}, (f"{len(lines)} lines",))
+        return LineCorpus(digest, {name: Lines(name, texts) for name, texts in parts.items()}, [f"{len(lines)} lines"])
 
     def prepare(self, config: Config, corpus: LineCorpus, known: Processor, say: Say) -> Prepared:
         texts = corpus.parts["train"].texts

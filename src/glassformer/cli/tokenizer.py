@@ -36,10 +36,10 @@ def train(argv: list[str]) -> None:
 
     from glassformer.data.io.source import open_source
     from glassformer.data.io.survey import survey
-    from glassformer.data.split.documents import whole
+    from glassformer.data.split.documents import whole_text
     from glassformer.text.tokenizer import Tokenizer
 
-    part = whole(survey(open_source(options.data, config.data)), "whole")
+    part = whole_text(survey(open_source(options.data, config.data)), "whole")
     texts = (chunk.text for chunk in part.chunks())
     tokenizer = Tokenizer.train(texts, config.tokenizer, say, total_bytes=part.bytes, mask=options.mask)
     Path(options.out).parent.mkdir(parents=True, exist_ok=True)

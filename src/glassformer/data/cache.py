@@ -1,4 +1,4 @@
-"""The folders in which is kept what was made of data once, so that it is there the next time."""
+"""Folders in which results computed from data are cached."""
 
 import os
 import shutil
@@ -7,20 +7,21 @@ from pathlib import Path
 
 
 def cache_folders() -> list[Path]:
-    """Those of $GLASSFORMER_CACHE, several on disks of their own as in $PATH, or where the system keeps caches; none,
-    where a user has no home.
+    """Return the folders in $GLASSFORMER_CACHE (separated as in $PATH), else the user's cache folder.
+
+    A user without a home folder has none.
     """
     own, caches = os.environ.get("GLASSFORMER_CACHE", ""), os.environ.get("XDG_CACHE_HOME")
     try:
         if folders := [Path(folder).expanduser() for folder in own.split(os.pathsep) if folder]:
             return folders
         return [Path(caches or Path.home() / ".cache") / "glassformer"]
-    except RuntimeError:  # containers run as users whom no file knows
+    except RuntimeError:  # in a container, the user may not be in /etc/passwd
         return []
 
 
 def why_unwritable(folder: Path) -> str:
-    """Why a folder cannot be written to; empty, if it can."""
+    """Return why a folder cannot be written to; empty if it can."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -30,7 +31,7 @@ def why_unwritable(folder: Path) -> str:
 
 
 def free_bytes(folder: Path) -> int:
-    """The room on a folder's disk; on one that is gone, none."""
+    """Return the free space on a folder's disk; 0 if the disk is gone."""
     try:
         return shutil.disk_usage(folder).free
     except OSError:

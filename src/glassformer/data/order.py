@@ -1,4 +1,4 @@
-"""Which texts or pairs make up batch k: a function of the seed and k alone, so that resuming needs no state."""
+"""The texts or pairs of batch k: a function of the seed and k alone, so that resuming needs no state."""
 
 import bisect
 import itertools
@@ -10,32 +10,32 @@ from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
 
-Numbers = NDArray[np.uint64]
+UInts = NDArray[np.uint64]
+Ints = NDArray[np.int64]
 
 ROUNDS = 8
-"""Rounds of the Feistel network. Four look random for large sizes; small ones, of a few bits, need more."""
+"""Rounds of the Feistel network. Four look random for large sizes; sizes of a few bits need more."""
 
 
-def mix(values: Numbers, key: Numbers) -> Numbers:
-    """Scramble each value with a key: the finaliser of SplitMix64, so that every input bit sways every output bit."""
+def mix(values: UInts, key: UInts) -> UInts:
+    """Scramble each value with a key by the finaliser of SplitMix64: every input bit affects every output bit."""
     x = values + (key + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    out: Numbers = x ^ (x >> np.uint64(31))
+    out: UInts = x ^ (x >> np.uint64(31))
     return out
 
 
-def number(value: int) -> Numbers:
-    """A whole number of any size as an array of one: numpy's arrays wrap around quietly, its scalars warn."""
+def number(value: int) -> UInts:
+    """Return a whole number of any size as an array of one: numpy's arrays wrap around silently, its scalars warn."""
     return np.array([value % 2**64], dtype=np.uint64)
 
 
-def permute(positions: Numbers, size: int, key: Numbers) -> Numbers:
-    """Where each position goes in a pseudo-random permutation of 0 … size − 1; the key says which permutation.
+def permute(positions: UInts, size: int, key: UInts) -> UInts:
+    """Map each position by a pseudo-random permutation of 0 … size − 1, which the key selects.
 
-    No table is held, so that a billion positions cost nothing. A Feistel network permutes all numbers of as many bits
-    as size needs; a number that comes out too large goes through again until it is small enough (cycle walking), which
-    makes it a permutation of 0 … size − 1.
+    No table is stored, so a billion positions need no memory. A Feistel network permutes all numbers with the bits of
+    `size`; results that are too large are mapped again (cycle walking), which gives a permutation of 0 … size − 1.
     """
     bits = (size - 1).bit_length()
     key = np.broadcast_to(key, positions.shape)
@@ -45,8 +45,8 @@ def permute(positions: Numbers, size: int, key: Numbers) -> Numbers:
     return out
 
 
-def _feistel(values: Numbers, bits: int, key: Numbers) -> Numbers:
-    """Two halves (of unequal width where bits is odd); each round changes one by a scrambled copy of the other."""
+def _feistel(values: UInts, bits: int, key: UInts) -> UInts:
+    """Each round changes one half of the bits (of unequal width if odd) by a scrambled copy of the other half."""
     low_bits = np.uint64(bits // 2)
     low_mask = np.uint64(2 ** (bits // 2) - 1)
     high_mask = np.uint64(2 ** (bits - bits // 2) - 1)
@@ -57,54 +57,49 @@ def _feistel(values: Numbers, bits: int, key: Numbers) -> Numbers:
     return (high << low_bits) | low
 
 
-Rows = NDArray[np.int64]
-"""The numbers of texts or pairs."""
-
-
 TOKENS_AT_ONCE = 2**14
-"""Tokens in a batch of which nothing is learned, padding among them."""
+"""Maximum number of tokens in an evaluation batch, with padding."""
 
 CPU_TOKENS_AT_ONCE = 2**11
-"""The same where a CPU only answers: what a layer makes of so many stays in its cache, which halves the time."""
+"""The same for predictions on a CPU: a layer's outputs then fit into its cache, which halves the time."""
 
 _DRAWN = 5
-"""The key of the permutation by which a sample is drawn."""
+"""Key of the permutation for samples."""
 
 SORTED_TOGETHER = 64
-"""Batches whose texts are sorted by length together: enough for little padding, few enough that chance still rules."""
+"""Number of batches whose texts are sorted by length together: enough for little padding, few enough to stay random."""
 
 
-def drawn_rows(size: int, count: int) -> Rows:
-    """So many of 0 … size − 1, drawn at random, in their order; always the same, and fewer are among more."""
+def drawn_rows(size: int, count: int) -> Ints:
+    """Return a fixed random sample of 0 … size − 1, sorted. A smaller sample is contained in a larger one."""
     if count >= size:
         return np.arange(size)
     return np.sort(permute(np.arange(count, dtype=np.uint64), size, number(_DRAWN)).astype(np.int64))
 
 
 class EpochOrder(ABC):
-    """Rows in random order, epoch after epoch, those of like length together; each once an epoch.
+    """Random order of rows per epoch, with rows of similar length in one batch; each row occurs once per epoch.
 
-    The rows of an epoch are shuffled, sorted by length within stretches of a few dozen batches, cut into batches, and
-    these are shuffled again.
+    The rows of an epoch are shuffled, sorted by length within stretches of a few dozen batches and cut into batches.
+    The batches are shuffled again.
     """
 
-    def __init__(self, size: int, stretch: int, seed: Numbers) -> None:
+    def __init__(self, size: int, stretch: int, seed: UInts) -> None:
         self._size = size
-        self._stretch = stretch
-        """Rows that are sorted together."""
+        self._stretch = stretch  # rows that are sorted together
         self._seed = seed
-        self._epoch, self._batches = -1, list[Rows]()
+        self._epoch, self._batches = -1, list[Ints]()
 
     @abstractmethod
-    def rows(self, step: int) -> Rows:
-        """The rows of one batch."""
+    def rows(self, step: int) -> Ints:
+        """Return the rows of one batch."""
 
     @abstractmethod
-    def _cut(self, some: Rows) -> list[Rows]:
-        """A stretch, sorted and cut into batches."""
+    def _cut(self, some: Ints) -> list[Ints]:
+        """Sort a stretch by length and cut it into batches."""
 
-    def _batches_of(self, epoch: int) -> list[Rows]:
-        """All batches of an epoch; the last one that was asked for is kept."""
+    def _batches_of(self, epoch: int) -> list[Ints]:
+        """Return all batches of an epoch; the last epoch is cached."""
         if epoch != self._epoch:
             key = mix(number(epoch), self._seed)
             shuffled = _shuffle(self._size, key)
@@ -116,30 +111,30 @@ class EpochOrder(ABC):
 
 
 class LengthOrder(EpochOrder):
-    """Texts, so many a batch. One batch of an epoch may be smaller than the others."""
+    """Batches of `batch_size` texts. One batch per epoch may be smaller."""
 
-    def __init__(self, lengths: NDArray[np.int64], batch_size: int, seed: int) -> None:
+    def __init__(self, lengths: Ints, batch_size: int, seed: int) -> None:
         super().__init__(len(lengths), SORTED_TOGETHER * batch_size, mix(number(seed), number(2)))
         self._lengths = lengths
         self._batch_size = batch_size
         self.steps_per_epoch = math.ceil(len(lengths) / batch_size)
 
-    def rows(self, step: int) -> Rows:
+    def rows(self, step: int) -> Ints:
         epoch, place = divmod(step, self.steps_per_epoch)
         return self._batches_of(epoch)[place]
 
-    def _cut(self, some: Rows) -> list[Rows]:
+    def _cut(self, some: Ints) -> list[Ints]:
         some = some[np.argsort(self._lengths[some], kind="stable")]
         return [some[at : at + self._batch_size] for at in range(0, len(some), self._batch_size)]
 
 
 class TokenOrder(EpochOrder):
-    """Pairs of texts, as many a batch as make `batch_tokens` tokens, padding among them.
+    """Batches of pairs with at most `batch_tokens` tokens, padding included.
 
-    A pair that is longer is a batch of its own. Epochs may differ by some batches.
+    A longer pair is a batch of its own. The number of batches can differ between epochs.
     """
 
-    def __init__(self, sources: NDArray[np.int64], targets: NDArray[np.int64], batch_tokens: int, seed: int) -> None:
+    def __init__(self, sources: Ints, targets: Ints, batch_tokens: int, seed: int) -> None:
         if not len(sources):
             raise DataError("the training part has no pair to learn from")
         stretch = math.ceil(SORTED_TOGETHER * batch_tokens / max(1.0, float((sources + targets).mean())))
@@ -148,31 +143,30 @@ class TokenOrder(EpochOrder):
         self._targets = targets
         self._batch_tokens = batch_tokens
         self.steps_per_epoch = len(self._batches_of(0))
-        """Steps of the first epoch."""
-        self._ends = [self.steps_per_epoch]
-        """The step after the last one of each epoch, as far as they were asked for."""
+        """Number of steps in the first epoch."""
+        self._ends = [self.steps_per_epoch]  # the step after the last one of each epoch so far
 
-    def rows(self, step: int) -> Rows:
+    def rows(self, step: int) -> Ints:
         while step >= self._ends[-1]:
             self._ends.append(self._ends[-1] + len(self._batches_of(len(self._ends))))
         epoch = bisect.bisect_right(self._ends, step)
         return self._batches_of(epoch)[step - (self._ends[epoch - 1] if epoch else 0)]
 
-    def _cut(self, some: Rows) -> list[Rows]:
+    def _cut(self, some: Ints) -> list[Ints]:
         some = some[by_lengths(self._sources[some], self._targets[some])]
         borders = token_borders(self._batch_tokens, self._sources[some], self._targets[some])
         return [some[start:stop] for start, stop in itertools.pairwise(borders)]
 
 
-def by_lengths(sources: NDArray[np.int64], targets: NDArray[np.int64]) -> Rows:
-    """Pairs by their target's length, and by their source's, which rises and falls by turns: neighbours are alike."""
+def by_lengths(sources: Ints, targets: Ints) -> Ints:
+    """Sort pairs by target length, then source length, alternately rising and falling: neighbours are similar."""
     return np.lexsort((np.where(targets % 2, sources, -sources), targets))
 
 
-def token_borders(most: int, sources: NDArray[np.int64], targets: NDArray[np.int64] | None = None) -> list[int]:
-    """Where to cut examples, in their order, so that no stretch, padded, holds more than so many tokens (or just one).
+def token_borders(most: int, sources: Ints, targets: Ints | None = None) -> list[int]:
+    """Return borders between batches of examples in their order, each of at most `most` tokens or of one example.
 
-    `sources`: the lengths of their texts; `targets`: of the second ones, where they are pairs.
+    `sources`: lengths of the texts; `targets`: lengths of the second texts, for pairs. Padding counts.
     """
     targets = np.zeros_like(sources) if targets is None else targets
     borders = [0]
@@ -185,5 +179,5 @@ def token_borders(most: int, sources: NDArray[np.int64], targets: NDArray[np.int
     return [*borders, len(sources)] if len(sources) else borders
 
 
-def _shuffle(size: int, key: Numbers) -> Rows:
+def _shuffle(size: int, key: UInts) -> Ints:
     return permute(np.arange(size, dtype=np.uint64), size, key).astype(np.int64)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.progress import progress_of
-from glassformer.data.order import Numbers, mix, number
+from glassformer.data.order import UInts, mix, number
 from glassformer.data.wording import counted, shortened
 
 OTHER_BLANKS = ("  ", "\n", "\t", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x1f")
@@ -115,7 +115,7 @@ def _has_thousands(text: str, end: int) -> bool:
     return THOUSANDS.fullmatch(text, start, end) is not None
 
 
-def digests_of(contents: Iterable[bytes]) -> Numbers:
+def digests_of(contents: Iterable[bytes]) -> UInts:
     """Equal ones for equal contents."""
     found = (hashlib.blake2b(content, digest_size=8).digest() for content in contents)
     return np.frombuffer(b"".join(found), dtype="<u8").astype(np.uint64)
@@ -169,11 +169,11 @@ BLOCK = 2**12
 """Texts, or pairs of them, that are in memory at once."""
 FACTOR = 0x9E3779B97F4A7C15
 
-NONE: Numbers = np.zeros(0, dtype=np.uint64)
+NONE: UInts = np.zeros(0, dtype=np.uint64)
 """The sketch of a text that is too short."""
 
 
-def sketch_of(text: str, beside: int = 0) -> Numbers:
+def sketch_of(text: str, beside: int = 0) -> UInts:
     """A few of the shingles of a text in its normal form, as numbers. `beside`: what is read with it; with another one,
     no shingle is the same."""
     letters = np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), dtype="<u4").astype(np.uint64)
@@ -185,7 +185,7 @@ def sketch_of(text: str, beside: int = 0) -> Numbers:
     return smallest(mix(shingles, number(beside)))
 
 
-def smallest(shingles: Numbers) -> Numbers:
+def smallest(shingles: UInts) -> UInts:
     """Different ones with the smallest numbers."""
     return np.unique(shingles)[:SKETCH]
 
@@ -209,13 +209,13 @@ def near_finding(pairs: NDArray[np.int64], noun: str, texts: Sequence[str], line
 KEPT_TOGETHER = "and in one part with it (data.near_duplicates)"
 
 
-def near_duplicates(keys: Numbers, sketch: Callable[[int], Numbers]) -> NDArray[np.int64]:
+def near_duplicates(keys: UInts, sketch: Callable[[int], UInts]) -> NDArray[np.int64]:
     """Pairs of texts that are nearly the same, the earlier first; of those with one key, only the first is in any.
     `sketch`: that of a text, by its place."""
     first = np.sort(np.unique(keys, return_index=True)[1])
     progress = progress_of("text")
 
-    def sketches() -> Iterator[Numbers]:
+    def sketches() -> Iterator[UInts]:
         for done, place in enumerate(first.tolist()):
             if done % 256 == 0:
                 progress(done, len(first))
@@ -226,7 +226,7 @@ def near_duplicates(keys: Numbers, sketch: Callable[[int], Numbers]) -> NDArray[
     return pairs
 
 
-def near_pairs(sketches: Iterable[Numbers]) -> NDArray[np.int64]:
+def near_pairs(sketches: Iterable[UInts]) -> NDArray[np.int64]:
     """Pairs of texts that are nearly the same, by their places, the earlier first.
 
     In each band, a text is compared with the one before it that has the same hashes, and with the first of them, so
@@ -245,7 +245,7 @@ def near_pairs(sketches: Iterable[Numbers]) -> NDArray[np.int64]:
     return pairs
 
 
-def _signatures(sketches: Iterable[Numbers]) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+def _signatures(sketches: Iterable[UInts]) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
     """N×(BANDS·ROWS): under each of so many orders of all shingles, the first that a text has, by 16 bits of it. And
     the places of the texts, of which short ones are left out."""
     factors = mix(np.arange(BANDS * ROWS, dtype=np.uint64), number(0)) | np.uint64(1)

@@ -1,32 +1,29 @@
-"""Words for people: so many of a thing, and the first few of many."""
+"""Parts of messages: numbers of things, lists that are cut off, and line numbers."""
 
 from collections.abc import Iterable, Sequence
 
 EXAMPLES = 5
-"""Examples that are shown of what is found, at most."""
-
+"""Maximum number of examples in a message."""
 NAMES = 12
-"""Names of columns that are shown, at most."""
-
-
+"""Maximum number of column names in a message."""
 LOST = ("skipped: ", "left out: ")
-"""How it is said that rows are not taken."""
+"""Prefixes of remarks on rows that are not used."""
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
-    """`many`: what several are called, where it is not `one` with an s."""
+    """Return "1 row" or "3 rows". `many`: the plural; None: `one` with an s."""
     return f"{count:,} {one if count == 1 else many or f'{one}s'}"
 
 
 def listed(items: Iterable[object], most: int = NAMES, between: str = ", ") -> str:
-    """The first of them."""
+    """Return the first items with separators, and … if there are more."""
     items = list(items)
     shown = between.join(f"{item:,}" if isinstance(item, int) else str(item) for item in items[:most])
     return shown + (", …" if len(items) > most else "")
 
 
 def shortened(text: str, most: int = 60) -> str:
-    """A text's beginning, in one line."""
+    """Return the beginning of a text, in one line."""
     words = " ".join(text.split())
     return words if len(words) <= most else f"{words[: most - 1]}…"
 
@@ -43,6 +40,7 @@ def line_in_words(line: int) -> str:
 
 
 def lines_in_words(lines: Sequence[int], line: str = "line") -> str:
-    if lines and isinstance(lines[0], RowPosition):
-        return f"row{'' if len(lines) == 1 else 's'} {listed(lines, EXAMPLES)} (counted from 0)"
-    return f"{line}{'' if len(lines) == 1 else 's'} {listed(lines, EXAMPLES)}"
+    """Return "lines 17, 20, …", or for data in memory "rows 17, 20, … (counted from 0)"."""
+    in_memory = bool(lines) and isinstance(lines[0], RowPosition)
+    noun = f"{'row' if in_memory else line}{'' if len(lines) == 1 else 's'}"
+    return f"{noun} {listed(lines, EXAMPLES)}{' (counted from 0)' if in_memory else ''}"

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from glassformer.config.arrays import Array
 from glassformer.config.errors import DataError, Misuse, Say
 from glassformer.config.presets import TEXT
-from glassformer.data.split.documents import Part
+from glassformer.data.split.documents import TextPart
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.wording import counted, listed
 from glassformer.error_analysis.finding import (
@@ -60,7 +60,7 @@ def shared_part(family: Family, first: EvaluatedPart, second: Loaded, options: E
 
 
 @shared_part.register
-def refuse_masked_models(family: MaskedFamily, first: EvaluatedPart, second: Loaded, options: EvaluateOptions) -> Part:
+def refuse_masked_models(family: MaskedFamily, first: EvaluatedPart, second: Loaded, options: EvaluateOptions) -> Any:
     raise Misuse("--versus is not for masked language models: glassformer compare --runs sets them side by side")
 
 
@@ -127,7 +127,7 @@ def training_overlap(family: Family, first: EvaluatedPart, second: Loaded, part:
 
 
 @training_overlap.register
-def stream_overlap(family: StreamFamily, first: EvaluatedPart, second: Loaded, part: Part, corpus: DataParts) -> str:
+def stream_overlap(family: StreamFamily, first: EvaluatedPart, second: Loaded, part: TextPart, corpus: Any) -> str:
     held_out = {name for name, own in corpus.parts.items() if own.fingerprint == part.fingerprint} - {"train"}
     if first.corpus is None or part.name == "train" or held_out:
         return ""

@@ -11,7 +11,7 @@ import os
 import shlex
 from abc import ABC, abstractmethod
 from collections import UserDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from importlib import import_module
@@ -78,7 +78,7 @@ class DataParts(Protocol):
     @property
     def parts(self) -> Mapping[str, Any]: ...
     @property
-    def remarks(self) -> tuple[str, ...]: ...
+    def remarks(self) -> Sequence[str]: ...
     def report(self) -> str: ...
 
 

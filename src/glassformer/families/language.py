@@ -21,7 +21,7 @@ from glassformer.data.io.source import Source, open_source
 from glassformer.data.io.survey import survey
 from glassformer.data.packing.store import Tokens, pack
 from glassformer.data.packing.windows import Masking
-from glassformer.data.split.documents import Part, TextCorpus, refuse_joining, split_texts, whole
+from glassformer.data.split.documents import TextCorpus, TextPart, refuse_joining, split_texts, whole_text
 from glassformer.data.wording import counted
 from glassformer.families import requests
 from glassformer.families.base import (
@@ -93,14 +93,14 @@ class StreamFamily(Family):
     def task_on(self, config: Config, parts: dict[str, Tokens], tokenizer: Tokenizer, context: int) -> WindowTask:
         """The task on these parts; without a training part, one to evaluate with."""
 
-    def whole_part(self, loaded: Loaded, options: requests.EvaluateOptions) -> Part:
+    def whole_part(self, loaded: Loaded, options: requests.EvaluateOptions) -> TextPart:
         settings = options.settings(loaded.config)
         if isinstance(options.data, str):
-            return whole(survey(open_source(options.data, settings)), "given")
+            return whole_text(survey(open_source(options.data, settings)), "given")
         texts = reader_of(loaded, "evaluate", settings).texts(options.data)
-        return whole(survey(Source(str(settings.path), lambda: (iter([text]) for text in texts))), "given")
+        return whole_text(survey(Source(str(settings.path), lambda: (iter([text]) for text in texts))), "given")
 
-    def evaluate_part(self, loaded: Any, part: Part, options: requests.EvaluateOptions, say: Say) -> EvaluatedPart:
+    def evaluate_part(self, loaded: Any, part: TextPart, options: requests.EvaluateOptions, say: Say) -> EvaluatedPart:
         say(f"{part.name} part: {counted(part.documents, 'document')}, {part.characters:,} characters")
         tokens = pack(part, loaded.tokenizer, say)
         if tokens.unknown:

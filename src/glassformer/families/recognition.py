@@ -12,7 +12,7 @@ from glassformer.config.data_section import BETWEEN_FILES
 from glassformer.config.encoders import encoder_info
 from glassformer.config.errors import DataError, Say, SettingError
 from glassformer.config.sections import DataSettings, ModelSettings
-from glassformer.data.columns.inference import SAMPLE, Columns, choose_columns, may_hold_labels
+from glassformer.data.columns.inference import Columns, choose_columns, may_hold_labels
 from glassformer.data.columns.schema import unread_in_words
 from glassformer.data.datasets.dataset import is_hub
 from glassformer.data.datasets.embedded import open_dataset
@@ -20,7 +20,7 @@ from glassformer.data.datasets.hub import own_parts, whole_name
 from glassformer.data.io.aligned import is_tmx, read_aligned, read_tmx
 from glassformer.data.io.pictures import holds_pictures, read_pictures
 from glassformer.data.io.place import find, is_several, join_paths
-from glassformer.data.io.table import Table, holds_table, read_table
+from glassformer.data.io.table import SAMPLE_ROWS, Table, holds_table, read_table
 from glassformer.data.split.labelled import PICTURE_COLUMNS
 from glassformer.data.split.pairs import pair_columns
 from glassformer.families.base import FAMILIES
@@ -77,8 +77,9 @@ def recognise_table(request: ConfigRequest) -> Recognition | None:
         if path is not None and request.task is not None:
             raise DataError(f"{path} is not a table, but {request.task} needs columns (.csv, .tsv, .jsonl, .parquet)")
         return None
-    table = read_table(path, settings, most=SAMPLE)  # a corpus may be too large to hold
-    if len(table) == SAMPLE and (request.task is not None or may_hold_labels(table, settings)):  # there may be more
+    table = read_table(path, settings, most=SAMPLE_ROWS)  # a corpus may be too large to hold
+    has_more = len(table) == SAMPLE_ROWS
+    if has_more and (request.task is not None or may_hold_labels(table, settings)):
         table = read_table(path, settings)
     columns = _columns(table, request)
     request.say(f"columns: {columns.why}")
@@ -171,7 +172,7 @@ def find_pairs(settings: DataSettings, *, asked: bool) -> PairTable | None:
             raise DataError(f"{settings.path} holds no pairs: translation needs {needed}")
         return None
     embedded = find(settings.path, several=True) is None
-    sample = open_dataset(settings.path) if embedded else read_table(settings.path, settings, most=SAMPLE)
+    sample = open_dataset(settings.path) if embedded else read_table(settings.path, settings, most=SAMPLE_ROWS)
     there = sample.columns
     names = pair_columns(settings.path, there, settings)
     if names is None:

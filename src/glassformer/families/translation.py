@@ -186,7 +186,7 @@ class TranslationFamily(Family):
         if not len(parts["train"].sources):
             raise DataError("no pair is left to train on: raise --model.context, or --data.too_long cut")
         if dropped := sum(len(part.dropped) for part in parts.values()):
-            corpus = replace(corpus, skipped={**(corpus.skipped or {}), "longer than the context": dropped})
+            corpus.skipped["longer than the context"] = dropped
         task = self.task_on(config, parts, sides[1])
         return Prepared(corpus=corpus, tokenizer=tokenizer, target_tokenizer=target_tokenizer, tokens=counts, task=task)
 

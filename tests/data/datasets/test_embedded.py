@@ -152,7 +152,7 @@ def test_images_have_no_rows(name: str, read: Callable[[str, DataSettings], obje
     with pytest.raises(DataError) as caught:
         read(name, DataSettings())
     assert str(caught.value) == (
-        f"the data set '{name}' holds images, and texts or a table are wanted (see `glassformer data`)"
+        f"the data set '{name}' contains images, not texts or a table (see `glassformer data`)"
     )
 
 
@@ -195,8 +195,8 @@ def test_repeated_paragraphs_go_and_blank_lines_stay_sensible() -> None:
         ("add:rows=many", "add:rows wants a whole number, at least 1, not 'many'"),
         ("add:seed=-1", "add:seed wants a whole number, at least 0, not '-1'"),
         ("copy:shortest=9", "copy:shortest 9 is more than copy:longest 8"),
-        ("dates:languages=41", "dates:languages wants a whole number, at most 40, not '41'"),
-        ("dates:rows=500001", "dates:rows wants a whole number, at most 500,000, not '500001'"),
+        ("dates:languages=41", "dates:languages wants a whole number, at least 1 and at most 40, not '41'"),
+        ("dates:rows=500001", "dates:rows wants a whole number, at least 1 and at most 500,000, not '500001'"),
         ("digits:rows=3", "data set 'digits' has no parameters, so not 'rows'"),
         ("docstrings:rows=3", "data set 'docstrings' has no parameters, so not 'rows'"),
     ],

@@ -23,7 +23,7 @@ from glassformer.data.io.survey import survey
 from glassformer.data.packing import packer as entries
 from glassformer.data.packing import packer as packing
 from glassformer.data.packing.store import Shards, Tokens, pack
-from glassformer.data.split.documents import Part, split_texts, whole
+from glassformer.data.split.documents import TextPart, split_texts, whole_text
 from glassformer.text.tokenizer import Roles, Tokenizer
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "saw", "nine", "red", "birds"]
@@ -48,11 +48,11 @@ class Counting:
         return TOKENIZER.encode_batch(texts)
 
 
-def part_of(texts: list[str] = TEXTS) -> Part:
-    return whole(survey(Source("rows", lambda: (iter([text]) for text in texts))), "train")
+def part_of(texts: list[str] = TEXTS) -> TextPart:
+    return whole_text(survey(Source("rows", lambda: (iter([text]) for text in texts))), "train")
 
 
-def packed(part: Part, tokenizer: Any = TOKENIZER, say: Any = silent) -> Tokens:
+def packed(part: TextPart, tokenizer: Any = TOKENIZER, say: Any = silent) -> Tokens:
     return pack(part, tokenizer, say)
 
 
@@ -71,7 +71,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     assert not list(tmp_path.rglob("*.part")), "something half-written was left behind"
 
 
-def in_one_file(part: Part, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Tokens:
+def in_one_file(part: TextPart, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Tokens:
     with monkeypatch.context() as patch:
         patch.setattr(packing, "SHARD", 2**26)
         patch.setenv("GLASSFORMER_CACHE", str(tmp_path / "another"))
@@ -186,7 +186,7 @@ def test_memory_does_not_grow_with_the_text(monkeypatch: pytest.MonkeyPatch) -> 
 
     def peak(blocks: int) -> tuple[int, int]:
         text = " ".join(WORDS * 90)
-        part = whole(survey(Source("made", lambda: iter([iter([text] * blocks)]))), "train")
+        part = whole_text(survey(Source("made", lambda: iter([iter([text] * blocks)]))), "train")
         tracemalloc.start()
         count = len(packed(part))
         found = tracemalloc.get_traced_memory()[1]

@@ -17,7 +17,7 @@ from glassformer.data.io.source import Source
 from glassformer.data.io.survey import survey
 from glassformer.data.packing import packer as packing
 from glassformer.data.packing.store import Tokens, pack
-from glassformer.data.split.documents import Part, whole
+from glassformer.data.split.documents import TextPart, whole_text
 from glassformer.text.tokenizer import Tokenizer
 
 TEXTS = ["the cat sat\n\non  the mat, \n  and so\nit goes" * 7, "a", "été €\n" * 11]
@@ -36,11 +36,11 @@ class Letters:
         return [np.array([ord(x) - 93 if "a" <= x <= "z" else 3 for x in text], np.int32) for text in texts]
 
 
-def part_of(*texts: str) -> Part:
-    return whole(survey(Source("rows", lambda: (iter([text]) for text in texts))), "train")
+def part_of(*texts: str) -> TextPart:
+    return whole_text(survey(Source("rows", lambda: (iter([text]) for text in texts))), "train")
 
 
-def packed(part: Part, tokenizer: Any) -> Tokens:
+def packed(part: TextPart, tokenizer: Any) -> Tokens:
     return pack(part, tokenizer, say=lambda line: pytest.fail(line))
 
 

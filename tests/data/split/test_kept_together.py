@@ -15,7 +15,7 @@ from glassformer.data.check.texts import check_pairs
 from glassformer.data.columns.inference import Columns
 from glassformer.data.io.source import Source
 from glassformer.data.io.table import Table
-from glassformer.data.order import Numbers
+from glassformer.data.order import UInts
 from glassformer.data.same_text import DIFFERENCES
 from glassformer.data.split.documents import split_texts
 from glassformer.data.split.labelled import Labelled, split_table
@@ -49,7 +49,7 @@ def table(texts: list[str], **columns: list[str]) -> Table:
 
 def shared(parts: dict[str, Labelled]) -> int:
     """Keys that stand in two parts."""
-    each: list[Numbers] = [np.unique(part.keys) for part in parts.values()]
+    each: list[UInts] = [np.unique(part.keys) for part in parts.values()]
     return int(sum(map(len, each)) - len(np.unique(np.concatenate(each))))
 
 

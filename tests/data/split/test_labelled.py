@@ -167,9 +167,9 @@ def test_the_report() -> None:
     assert "6 classes: a 16.7%, b 16.7%, c 16.7%, d 16.7%, e 16.7%, …" in split_table(many, CLASSES, FIFTH).report()
     nothing = split_table(many, CLASSES, DataSettings(validation_fraction=0.0))
     assert len(nothing.remarks) == 2
-    assert split_table(many, CLASSES, FIFTH).remarks[2:] == ("warning: a score over 6 rows of test says little",)
+    assert tuple(split_table(many, CLASSES, FIFTH).remarks[2:]) == ("warning: a score over 6 rows of test says little",)
     rare = split_table(table([f"t {n}" for n in range(103)], ["x", "y"] * 50 + ["rare"] * 3), CLASSES, DataSettings())
-    assert rare.remarks[2:] == ("warning: no row of validation has the label 'rare'",)
+    assert tuple(rare.remarks[2:]) == ("warning: no row of validation has the label 'rare'",)
     assert nothing.remarks[0] == "60 rows"
     assert list(nothing.parts) == ["train"]
 
@@ -286,7 +286,7 @@ def test_given_files(tmp_path: Path) -> None:
     assert found["validation"] == {("text 3", "x", 2), (" text 3", "y", 3), ("new", "z", 5)}
     assert corpus.parts["validation"].origin == validation
     assert corpus.remarks[0] == "30 rows"
-    assert corpus.remarks[2:] == (
+    assert tuple(corpus.remarks[2:]) == (
         f"validation from {validation}: 3 rows",
         "skipped: 1 row without a text, line 4",
         "warning: 2 of 3 rows of validation also in training",

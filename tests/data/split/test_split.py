@@ -11,7 +11,7 @@ from glassformer.data.datasets.embedded import DATASETS
 from glassformer.data.io import source as source_module
 from glassformer.data.io.source import Source, open_source
 from glassformer.data.io.survey import survey
-from glassformer.data.split.documents import Part, TextCorpus, split_texts
+from glassformer.data.split.documents import TextCorpus, TextPart, split_texts
 
 THIRDS = DataSettings(validation_fraction=0.2, test_fraction=0.1)
 
@@ -20,7 +20,7 @@ def rows(*texts: str) -> Source:
     return Source("rows", lambda: (iter([text]) for text in texts))
 
 
-def texts_of(part: Part) -> list[str]:
+def texts_of(part: TextPart) -> list[str]:
     found: list[str] = []
     for chunk in part.chunks():
         if chunk.starts:

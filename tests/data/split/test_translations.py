@@ -117,9 +117,9 @@ def test_the_report() -> None:
         "skipped: 3 rows without a source or target, lines 100, 102, 103; 2 rows repeat an earlier source"
     )
     small = split(numbered(60))
-    assert small.remarks[1:] == ("warning: a score over 6 rows of test says little",)
+    assert tuple(small.remarks[1:]) == ("warning: a score over 6 rows of test says little",)
     nothing = split(numbered(60), DataSettings(validation_fraction=0.0))
-    assert nothing.remarks == ("60 rows",)
+    assert tuple(nothing.remarks) == ("60 rows",)
     assert list(nothing.parts) == ["train"]
     assert nothing.parts["train"].origin == "a.tsv"
 
@@ -180,7 +180,7 @@ def test_given_files(tmp_path: Path) -> None:
     assert len(found["train"]) == 30
     assert found["validation"] == {("text 3", "x", 2), (" text 3", "y", 3), ("new", "z", 5)}
     assert corpus.parts["validation"].origin == validation
-    assert corpus.remarks == (
+    assert tuple(corpus.remarks) == (
         "30 rows",
         f"validation from {validation}: 3 rows",
         "skipped: 1 row without a source or target, line 4",
@@ -218,7 +218,10 @@ def test_what_reading_a_given_file_chose_is_said(tmp_path: Path) -> None:
     (tmp_path / "a.tmx").write_text(f"<tmx>{pair}</tmx>")
     corpus = split(numbered(30), DataSettings(test=str(tmp_path / "a.tmx")))
     assert rows_of(corpus)["test"] == {("new", "neu", 1)}
-    assert corpus.remarks[-2:] == (f"test from {tmp_path / 'a.tmx'}: 1 row", "from en to de (--source, --target)")
+    assert tuple(corpus.remarks[-2:]) == (
+        f"test from {tmp_path / 'a.tmx'}: 1 row",
+        "from en to de (--source, --target)",
+    )
 
 
 def test_given_files_that_do_not_fit(tmp_path: Path) -> None:

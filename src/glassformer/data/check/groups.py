@@ -14,7 +14,7 @@ from glassformer.data.columns.heuristics import number_in
 from glassformer.data.columns.inference import Columns, lacks_label
 from glassformer.data.columns.schema import LIKE_NAMES
 from glassformer.data.io.table import Table, text_parts
-from glassformer.data.split.base import Rows
+from glassformer.data.order import Ints
 
 FEWEST_ROWS = 50
 """Fewer rows tell nothing of groups."""
@@ -79,7 +79,7 @@ def _ranks(labels: Sequence[str]) -> NDArray[np.float64]:
     return (ranks - ranks.mean()) / spread if spread else ranks - ranks.mean()
 
 
-def _periods(values: Sequence[str]) -> Rows | None:
+def _periods(values: Sequence[str]) -> Ints | None:
     """Which stretch of time each row is of; None, where the values are no dates."""
     times = np.array([time.timestamp() for time in times_of(values) if time is not None])
     if len(times) < len(values):
@@ -88,13 +88,13 @@ def _periods(values: Sequence[str]) -> Rows | None:
     return np.asarray(ranks * PERIODS // len(times))
 
 
-def _numbered(values: Sequence[str]) -> Rows:
+def _numbered(values: Sequence[str]) -> Ints:
     """Equal values have equal numbers, from 0 on. (In an array of texts, each takes as much as the longest.)"""
     numbers: dict[str, int] = {}
     return np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=np.int64)
 
 
-def _agreement(groups: Rows, answers: Rows) -> tuple[float, float] | None:
+def _agreement(groups: Ints, answers: Ints) -> tuple[float, float] | None:
     """How often two rows of one group have one answer, and two rows at large; None, where chance explains it."""
 
     def share(order: NDArray[np.int64]) -> float:
@@ -104,7 +104,7 @@ def _agreement(groups: Rows, answers: Rows) -> tuple[float, float] | None:
     return _beyond_chance(share, groups, _pairs(np.bincount(answers)) / _pairs(np.array([len(answers)])))
 
 
-def _number_agreement(groups: Rows, ranks: NDArray[np.float64]) -> tuple[float, float] | None:
+def _number_agreement(groups: Ints, ranks: NDArray[np.float64]) -> tuple[float, float] | None:
     """Return the correlation of two rows of one group, and of any two rows; None if it is not significant."""
 
     def correlation(order: NDArray[np.int64]) -> float:
@@ -115,7 +115,7 @@ def _number_agreement(groups: Rows, ranks: NDArray[np.float64]) -> tuple[float, 
 
 
 def _beyond_chance(
-    measure: Callable[[NDArray[np.int64]], float], groups: Rows, at_large: float
+    measure: Callable[[NDArray[np.int64]], float], groups: Ints, at_large: float
 ) -> tuple[float, float] | None:
     """Return the agreement of rows of one group, and of any rows (`at_large`); None if it is not significant."""
     if not _pairs(np.bincount(groups)):

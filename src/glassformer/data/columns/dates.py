@@ -1,4 +1,4 @@
-"""Dates as people write them: in which order, and what a model reads of one."""
+"""Dates in columns: their order of day, month and year, the parts that a model reads, and moments to sort rows by."""
 
 import datetime
 import re
@@ -7,47 +7,48 @@ from collections.abc import Iterable, Sequence
 from glassformer.data.io.table import is_empty
 
 UNCLEAR = "unclear"
-"""The order of dates whose day and month cannot be told apart."""
+"""The order of dates whose day and month cannot be distinguished."""
 
 _TIME = (
     r"(?:[T ,]+(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d+)?)?"
     r" *(?P<half>[AaPp][Mm])? *(?:Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?)?"
 )
 _PARTS = {"y": r"(?P<year>\d{4})", "m": r"(?P<month>\d{1,2})", "d": r"(?P<day>\d{1,2})"}
-_ORDERS = {
-    order: re.compile(rf"{_PARTS[order[0]]}(?P<sign>[-./]){_PARTS[order[1]]}(?P=sign){_PARTS[order[2]]}{_TIME}")
-    for order in ("ymd", "dmy", "mdy")
-}
-ORDERS = tuple(_ORDERS)
-"""Year, month and day in the order in which they are written."""
 ORDER_IN_WORDS = {"ymd": "year first", "dmy": "day first", "mdy": "month first"}
+ORDERS = tuple(ORDER_IN_WORDS)
+"""Orders in which people write year, month and day."""
+_PATTERNS = {
+    order: re.compile(rf"{_PARTS[order[0]]}(?P<sign>[-./]){_PARTS[order[1]]}(?P=sign){_PARTS[order[2]]}{_TIME}")
+    for order in ORDERS
+}
 
 
 def moment_of(value: str, order: str) -> datetime.datetime | None:
-    """The date that a value names, with its time as it is written there; None: it is none in this order."""
-    found = _ORDERS[order].fullmatch(value.strip())
-    if found is None:
+    """Return the date and time that a value denotes in this order, without its time zone; None if it is not a date."""
+    match = _PATTERNS[order].fullmatch(value.strip())
+    if match is None:
         return None
-    hour = int(found["hour"] or 0)
-    if found["half"]:
+    hour = int(match["hour"] or 0)
+    if match["half"]:
         if not 1 <= hour <= 12:
             return None
-        hour = hour % 12 + (12 if found["half"].lower() == "pm" else 0)
-    year, month, day = (int(found[part]) for part in ("year", "month", "day"))
+        hour = hour % 12 + (12 if match["half"].lower() == "pm" else 0)
+    year, month, day = (int(match[part]) for part in ("year", "month", "day"))
     try:
-        return datetime.datetime(year, month, day, hour, int(found["minute"] or 0), int(found["second"] or 0))
+        return datetime.datetime(year, month, day, hour, int(match["minute"] or 0), int(match["second"] or 0))
     except ValueError:
         return None
 
 
 def date_in(value: str, order: str) -> datetime.datetime | None:
-    """The date that a value of a column with this order names; one that begins with its year is read in any column."""
+    """Return the date of a value in a column of this order. A value that begins with the year is read in any column."""
     return moment_of(value, order) or moment_of(value, "ymd")
 
 
 def unread_dates(values: Iterable[str], order: str) -> dict[str | None, list[int]]:
-    """The rows of a column with this order whose value is no date in it, by the order in which it is one; empty values
-    are left out.
+    """Return the rows of a column with this order whose values are not dates in it, except empty ones.
+
+    The keys are the orders in which the values are dates, or None.
     """
     rows: dict[str | None, list[int]] = {}
     for row, value in enumerate(values):
@@ -58,9 +59,9 @@ def unread_dates(values: Iterable[str], order: str) -> dict[str | None, list[int
 
 
 def date_order(values: Iterable[str]) -> str | None:
-    """The order of a column of dates, which most of its values tell, empty ones left out; None: they are none.
+    """Return the order in which most of the values are dates; None if most are not dates. No value may be empty.
 
-    What comes first in 05/06/2024 is told by other dates, such as 31/05/2024; a date with dots begins with its day.
+    Other dates, such as 31/05/2024, decide about 05/06/2024. Dates with dots begin with the day.
     """
     different = {value.strip() for value in values}
     counts = {order: sum(moment_of(value, order) is not None for value in different) for order in ORDERS}
@@ -85,32 +86,36 @@ MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
 )  # fmt: skip
-WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+"""English names, whatever the locale of the program."""
 
 
 def date_parts(values: Sequence[str], order: str, first: datetime.datetime) -> dict[str, list[str]]:
-    """What a model reads of each date, by its name: nothing, where it is none. `first`: from which days are counted."""
+    """Return what a model reads of each date, by name; empty texts for a value that is not a date.
+
+    `first`: the date from which days are counted.
+    """
     parts: dict[str, list[str]] = {name: [] for name in ("year", "month", "weekday", "hour", "days")}
     for value in values:
         moment = date_in(value, order)
-        said = [""] * len(parts)
+        cells = [""] * len(parts)
         if moment is not None:
             days = str((moment - first).total_seconds() / 86400)
-            said = [str(moment.year), MONTHS[moment.month - 1], WEEKDAYS[moment.weekday()], str(moment.hour), days]
-        for cells, part in zip(parts.values(), said, strict=True):
-            cells.append(part)
+            cells = [str(moment.year), MONTHS[moment.month - 1], WEEKDAYS[moment.weekday()], str(moment.hour), days]
+        for column, cell in zip(parts.values(), cells, strict=True):
+            column.append(cell)
     return parts
 
 
-# --- moments: what rows are ordered by, to the fraction of a second and across time zones ---
+# --- moments by which rows are sorted, to the fraction of a second and across time zones ---
 
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].+)?")
 _OTHER = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{2,4}(?:[T ,].+)?")
-"""A date as people write it, from which alone the order cannot be told for certain."""
+"""A date that does not show its order."""
 
 
 def time_of(value: str) -> datetime.datetime | None:
-    """The moment that an ISO date, or date and time, names; one without a time zone is taken as UTC."""
+    """Return the moment of an ISO date, or date and time, in UTC unless it names a time zone; None for other values."""
     if not _ISO.fullmatch(value.strip()):
         return None
     try:
@@ -121,18 +126,16 @@ def time_of(value: str) -> datetime.datetime | None:
 
 
 def times_of(values: Sequence[str]) -> list[datetime.datetime | None]:
-    """The moment that each value names: as ISO dates, or where all are dates of another order, in the one they tell."""
+    """Return the moment of each value: of ISO dates, or if all values are other dates, of dates in their order."""
     times = [time_of(value) for value in values]
-    if any(times) or not are_other_dates(values):
-        return times
-    order = date_order(values)
+    order = None if any(times) or not are_other_dates(values) else date_order(values)
     if order is None or order == UNCLEAR:
         return times
     moments = [moment_of(value, order) for value in values]
-    found = [moment.replace(tzinfo=datetime.UTC) for moment in moments if moment is not None]
-    return [*found] if len(found) == len(values) else times
+    others = [moment.replace(tzinfo=datetime.UTC) for moment in moments if moment is not None]
+    return [*others] if len(others) == len(values) else times
 
 
 def are_other_dates(values: Sequence[str]) -> bool:
-    """Whether all of them look like dates that people write."""
+    """Return whether all values look like dates that do not show their order."""
     return bool(values) and all(_OTHER.fullmatch(value) for value in values)

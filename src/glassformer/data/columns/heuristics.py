@@ -1,4 +1,4 @@
-"""How columns look: what they are called, and what their values are."""
+"""Guesses about a column from its name and its values."""
 
 import math
 import re
@@ -14,23 +14,23 @@ from glassformer.data.wording import listed
 
 FLOAT32_MAX = (2 - 2**-23) * 2.0**127
 """Largest number that float32 can hold."""
-FEW = 20
-"""Whole numbers with more different values than this are amounts, not classes."""
+MAX_CLASSES = 20
+"""Columns with more different whole numbers hold amounts, not classes."""
 
 NAMES: dict[str, list[str]] = tomllib.loads(files(__package__).joinpath("names.toml").read_text("utf-8"))
-"""Well-known names of columns, by what they hold."""
+"""Well-known names of columns by what the columns hold."""
 
 
-def prefer_last(found: list[str], names: Iterable[str]) -> list[str]:
-    """Return the last column instead of one named category if it has a well-known name of something measured."""
+def prefer_last(candidates: list[str], names: Iterable[str]) -> list[str]:
+    """Return the last of all columns if it is named like a measurement and the candidates like features."""
     *_, last = names
-    others = [name for name in found if name != last]
+    others = [name for name in candidates if name != last]
     measured = last.lower() in NAMES["measured"] + NAMES["amount"]
-    return [last] if others and measured and all(name.lower() in NAMES["feature"] for name in others) else found
+    return [last] if others and measured and all(name.lower() in NAMES["feature"] for name in others) else candidates
 
 
 def require_column(where: str, name: str, names: Iterable[str], flag: str) -> str:
-    """The name, if there is such a column."""
+    """Return the name; raise `DataError` if there is no such column."""
     if name in names:
         return name
     meant = nearest(name, names)
@@ -38,17 +38,18 @@ def require_column(where: str, name: str, names: Iterable[str], flag: str) -> st
     raise DataError(f"{where}: no column '{name}'{hint} (columns: {listed(names)}): name one with {flag}")
 
 
-def named_columns(where: str, named: str, names: Iterable[str], flag: str) -> list[str]:
-    """The columns that a flag names: one, or several with commas between them."""
+def named_columns(where: str, value: str, names: Iterable[str], flag: str) -> list[str]:
+    """Return the columns in the value of a flag: one name, or several with commas between them."""
     names = list(names)
-    if named in names or "," not in named:
-        return [require_column(where, named, names, flag)]
-    return [require_column(where, name.strip(), names, flag) for name in named.split(",") if name.strip()]
+    parts = (
+        [value] if value in names or "," not in value else [part for one in value.split(",") if (part := one.strip())]
+    )
+    return [require_column(where, part, names, flag) for part in parts]
 
 
 def number_in(value: str) -> float | None:
-    """The number that a value is, if it is one."""
-    if value[:1].isalpha():  # of what float reads, only inf and nan begin so; most texts do
+    """Return the number that a text denotes in Python's notation; None if it is not a finite number."""
+    if value[:1].isalpha():  # fast for most texts; only inf and nan begin with a letter
         return None
     try:
         number = float(value)
@@ -58,29 +59,30 @@ def number_in(value: str) -> float | None:
 
 
 def by_name(names: Iterable[str], known: Sequence[str]) -> list[str]:
-    """Columns with a well-known name; where the best known one is there, it alone."""
-    found = [name for name in names if name.lower() in known]
-    return [name for name in found if name.lower() == known[0]] or found
+    """Return the columns with a well-known name; only those with the best known one, if there are any."""
+    candidates = [name for name in names if name.lower() in known]
+    return [name for name in candidates if name.lower() == known[0]] or candidates
 
 
-def only_column(where: str, found: list[str], what: str, flag: str, *, joined: bool = False) -> str:
-    """The one that was found. `joined`: several could be read as one."""
-    if len(found) > 1:
-        either = " or ".join(f"'{name}'" for name in found[:5])
-        both = f", or join them: {flag} {','.join(found[:5])}" if joined else ""
-        raise DataError(f"{where}: {what} could be column {either}: say which with {flag}{both}")
-    return found[0]
+def only_column(where: str, candidates: list[str], role: str, flag: str, *, joined: bool = False) -> str:
+    """Return the only candidate; raise `DataError` for several. `joined`: the message offers to join them."""
+    if len(candidates) > 1:
+        either = " or ".join(f"'{name}'" for name in candidates[:5])
+        both = f", or join them: {flag} {','.join(candidates[:5])}" if joined else ""
+        raise DataError(f"{where}: {role} could be column {either}: say which with {flag}{both}")
+    return candidates[0]
 
 
 def is_varied_text(values: Sequence[str]) -> bool:
-    """Too many different values to be categories, and neither numbers nor dates."""
+    """Return whether values are too varied to be categories, and neither numbers nor dates."""
     filled = [value for value in values if value.strip()]
     different = len(set(filled))
-    return (different > FEW or different > len(filled) / 2) and not hold_numbers(filled) and not are_dates(filled)
+    is_varied = different > MAX_CLASSES or different > len(filled) / 2
+    return is_varied and not hold_numbers(filled) and not are_dates(filled)
 
 
 def words_in(values: Sequence[str]) -> float:
-    """Words in a value, on average."""
+    """Return the mean number of words in values that are not blank."""
     filled = [value for value in values if value.strip()]
     return sum(len(value.split()) for value in filled) / max(1, len(filled))
 
@@ -91,7 +93,7 @@ def is_id_name(name: str) -> bool:
 
 
 def is_id(name: str, values: Sequence[str]) -> bool:
-    """An id by its name, or by values that are single words with digits in them, no broken numbers, all different."""
+    """Return whether a column holds ids, by its name or because all values are different words with digits in them."""
     if is_id_name(name) or has_no_name(name):
         return True
     if len(set(values)) < len(values) or not all(re.fullmatch(r"\S*\d\S*", value) for value in values):
@@ -100,12 +102,12 @@ def is_id(name: str, values: Sequence[str]) -> bool:
 
 
 def has_no_name(name: str) -> bool:
-    """Whether it is a column that a header left without a name; such ones are indices of DataFrames."""
+    """Return whether the header left a column unnamed; such columns are often indices of DataFrames."""
     return re.fullmatch(r"Unnamed: \d+", name) is not None
 
 
 def are_row_numbers(values: Sequence[str]) -> bool:
-    """Whether they are nothing but the rows' numbers, one after the other."""
+    """Return whether each value is the preceding one plus 1."""
     numbers = [number_in(value) for value in values]
     return len(numbers) > 1 and all(
         one is not None and other is not None and other - one == 1 for one, other in pairwise(numbers)
@@ -113,9 +115,9 @@ def are_row_numbers(values: Sequence[str]) -> bool:
 
 
 def are_few(values: Sequence[str]) -> bool:
-    """Whether they may be classes."""
+    """Return whether there are few enough different values to be classes."""
     different = len({value.strip() for value in values})
-    return 2 <= different <= FEW and len(values) >= 2 * different
+    return 2 <= different <= MAX_CLASSES and len(values) >= 2 * different
 
 
 def are_numbers(values: Sequence[str]) -> bool:
@@ -123,6 +125,6 @@ def are_numbers(values: Sequence[str]) -> bool:
 
 
 def hold_numbers(values: Iterable[str]) -> bool:
-    """Whether a column is meant to hold numbers: most of its different values are some."""
+    """Return whether a column is meant to hold numbers: most of its different values are numbers."""
     different = {value.strip() for value in values if not is_empty(value)}
     return sum(number_in(value) is not None for value in different) > len(different) / 2

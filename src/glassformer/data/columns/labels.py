@@ -1,10 +1,10 @@
-"""Which column is the label, and what its values show: classes, several labels of a row, or numbers."""
+"""The label column, and the kind of its values: classes, sets of labels, or numbers."""
 
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from glassformer.config.presets import ANY_LABEL, CLASS, LABEL_SET, NUMBER, TASK
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.dates import are_dates
 from glassformer.data.columns.heuristics import (
-    FEW,
+    MAX_CLASSES,
     NAMES,
     are_few,
     are_numbers,
@@ -28,45 +28,44 @@ from glassformer.data.columns.heuristics import (
 from glassformer.data.io.table import EMPTY, Table
 from glassformer.data.wording import EXAMPLES, counted, listed
 
-# --- several labels of one example: how a table holds them, and how a part of it does ---
+# --- sets of labels, in the cells of a table and in a part of the data ---
 
 SEPARATORS = (";", "|")
-"""What people write between the labels of one cell."""
-OFTEN = 0.2
-"""The share of cells that hold a separator, from which on it plainly is one."""
+"""Separators between the labels of a cell."""
+MIN_SEPARATED = 0.2
+"""Minimum share of cells with a separator, below which it is an ordinary character."""
 TRUTHS = {"0": False, "1": True, "false": False, "true": True}
-"""What a column of one label may hold."""
+"""Values of a column that stands for one label."""
 
 
 def as_text(labels: Iterable[str]) -> str:
-    """Labels in one order, each once, as a part holds them: a JSON list."""
+    """Return a set of labels as a part stores it: a sorted JSON list."""
     return json.dumps(sorted({label.strip() for label in labels} - {""}), ensure_ascii=False)
 
 
 def set_of(text: str) -> list[str]:
-    """What `as_text` made."""
+    """Return the labels that `as_text` stored."""
     labels: list[str] = json.loads(text)
     return labels
 
 
 def names_of(labels: Iterable[str], label_kind: str | None) -> list[list[str]]:
-    """The labels of each row of a part: several, or just the one."""
+    """Return the labels of each row of a part."""
     return [set_of(label) if label_kind == LABEL_SET else [label] for label in labels]
 
 
 def list_in(cell: str) -> list[str] | None:
-    """The labels of a cell that is a JSON list of texts or numbers."""
+    """Return the labels of a cell that is a JSON list of texts or numbers, else None."""
     try:
-        found = json.loads(cell) if cell.lstrip().startswith("[") else None
+        labels = json.loads(cell) if cell.lstrip().startswith("[") else [None]
     except ValueError:
         return None
-    if found is None or not all(isinstance(one, str | int | float) for one in found):
-        return None
-    return [one if isinstance(one, str) else json.dumps(one) for one in found]
+    are_labels = all(isinstance(label, str | int | float) for label in labels)
+    return [label if isinstance(label, str) else json.dumps(label) for label in labels] if are_labels else None
 
 
 def separator_in(cells: Sequence[str]) -> str | None:
-    """The separator that most cells hold, lists left out; None: every cell is one label."""
+    """Return the separator that most cells contain, lists aside; None if every cell is one label."""
     plain = [cell for cell in cells if list_in(cell) is None]
     counts = {separator: sum(separator in cell for cell in plain) for separator in SEPARATORS}
     best = max(SEPARATORS, key=counts.__getitem__)
@@ -74,15 +73,15 @@ def separator_in(cells: Sequence[str]) -> str | None:
 
 
 def labels_in(cell: str, separator: str | None) -> list[str]:
-    """The labels of a cell: those of a list, or what the separator parts; an empty cell has none."""
-    found = list_in(cell)
-    if found is None:
-        found = cell.split(separator) if separator is not None else [cell]
-    return [label.strip() for label in found if label.strip()]
+    """Return the labels of a cell: those of a list, or the texts between separators. An empty cell has no label."""
+    labels = list_in(cell)
+    if labels is None:
+        labels = cell.split(separator) if separator is not None else [cell]
+    return [label.strip() for label in labels if label.strip()]
 
 
 def look_like_sets(cells: Sequence[str]) -> bool:
-    """Return whether cells plainly hold several labels each: lists, or a separator between labels that come again."""
+    """Return whether cells hold several labels each: lists, or a separator between labels that are repeated."""
     filled = [cell for cell in cells if cell.strip()]
     lists = [list_in(cell) for cell in filled]
     if filled and all(one is not None for one in lists):
@@ -99,8 +98,8 @@ def hold_comma_lists(cells: Sequence[str]) -> bool:
 
 
 def _repeated_labels(cells: Sequence[str], separator: str) -> set[str] | None:
-    """Return the labels of cells if they are short and come again, and often have this separator between them."""
-    if sum(separator in cell for cell in cells) < OFTEN * len(cells):
+    """Return the labels of cells if they are short and repeated, and enough cells contain this separator, else None."""
+    if sum(separator in cell for cell in cells) < MIN_SEPARATED * len(cells):
         return None
     counts = Counter(label for cell in cells for label in labels_in(cell, separator))
     are_labels = counts.total() >= 3 * len(counts) and all(len(label.split()) <= 4 for label in counts)
@@ -108,15 +107,15 @@ def _repeated_labels(cells: Sequence[str], separator: str) -> set[str] | None:
 
 
 def label_columns(where: str, label: str, names: Iterable[str]) -> list[str]:
-    """The columns that --label names: one, or several with commas between them."""
+    """Return the columns that --label names: one, or several with commas between them."""
     return named_columns(where, label, names, "--label")
 
 
 def sets_of(table: Table, label: str, rows: Sequence[int], separator: str | None) -> list[str]:
-    """The labels of these rows, as a part holds them. `separator`: as asked for; None: the one that is there."""
+    """Return the labels of these rows as a part stores them. `separator` None: detect it."""
     columns = label_columns(table.name, label, table.columns)
     if len(columns) > 1:
-        return _of_columns(table, columns, rows)
+        return _true_columns(table, columns, rows)
     cells = table.columns[columns[0]]
     chosen = separator or separator_in([cells[row] for row in rows])
     for row in rows:
@@ -126,9 +125,9 @@ def sets_of(table: Table, label: str, rows: Sequence[int], separator: str | None
     return [as_text(labels_in(cells[row], chosen)) for row in rows]
 
 
-def _of_columns(table: Table, columns: Sequence[str], rows: Sequence[int]) -> list[str]:
-    """A column for each label, with 1 where it is true."""
-    found = []
+def _true_columns(table: Table, columns: Sequence[str], rows: Sequence[int]) -> list[str]:
+    """Return the labels of these rows from one column of 0 and 1 per label."""
+    sets = []
     for row in rows:
         labels = []
         for column in columns:
@@ -137,20 +136,20 @@ def _of_columns(table: Table, columns: Sequence[str], rows: Sequence[int]) -> li
                 raise DataError(f"{table.at(row, column)}: '{value[:40]}' where 0 or 1 is wanted (--label)")
             if TRUTHS[value.lower()]:
                 labels.append(column)
-        found.append(as_text(labels))
-    return found
+        sets.append(as_text(labels))
+    return sets
 
 
 def names_in(labels: Sequence[str], where: str) -> tuple[str, ...]:
-    """Every label that occurs, sorted."""
-    found = tuple(sorted(set().union(*map(set_of, labels))))
-    if not found:
+    """Return every label that occurs, sorted."""
+    names = tuple(sorted(set().union(*map(set_of, labels))))
+    if not names:
         raise DataError(f"{where}: no row has a label, so that there is nothing to learn: see --label")
-    return found
+    return names
 
 
 def kinds_of(sets: Sequence[Sequence[str]], names: Sequence[str]) -> NDArray[np.int64]:
-    """The number of each row's rarest label, by which rows are spread over parts; without any, one more."""
+    """Return the number of each row's rarest label, to stratify the split; rows without labels have `len(names)`."""
     counts = Counter(chain.from_iterable(sets))
     number = {name: place for place, name in enumerate(names)}
 
@@ -161,24 +160,24 @@ def kinds_of(sets: Sequence[Sequence[str]], names: Sequence[str]) -> NDArray[np.
     return np.array([rarest(labels) for labels in sets], dtype=np.int64)
 
 
-# --- what is odd about labels, in the words of `data check` and of a training ---
+# --- remarks of `train` and `data check` on labels ---
 
 MISSING = (*EMPTY, "nil", "unknown", "missing")
-"""What people write where there is no label."""
-SAME_WORDS = ({"yes", "y", "true", "t", "1", "1.0"}, {"no", "n", "false", "f", "0", "0.0"})
-"""Labels that mean one thing."""
+"""Texts that people write instead of a missing label."""
+SYNONYMS = ({"yes", "y", "true", "t", "1", "1.0"}, {"no", "n", "false", "f", "0", "0.0"})
+"""Labels with the same meaning."""
 
 
 def odd_labels(counts: Mapping[str, int]) -> list[str]:
-    """Return one line each for classes that look like others, or like none. `counts`: how many rows each has."""
+    """Return a remark on classes that look like other classes or like missing labels. `counts`: rows per class."""
     folded = Counter(name.casefold() for name in counts)
-    same_words = [sorted(words.intersection(folded)) for words in SAME_WORDS]
+    synonyms = [sorted(words.intersection(folded)) for words in SYNONYMS]
     odd = {
         "labels that differ only in their letters' case count as different": sorted(
             (name for name in counts if folded[name.casefold()] > 1), key=lambda name: (name.casefold(), name)
         ),
         "labels that may mean the same count as different": [
-            name for same in same_words if len(same) > 1 for name in same
+            name for same in synonyms if len(same) > 1 for name in same
         ],
         "labels that may stand for a missing one, and count as classes": [
             name for name in counts if name.lower() in MISSING
@@ -196,9 +195,9 @@ CLASS_NAMES = NAMES["label"] + NAMES["topic"]
 
 
 def label_column(table: Table, text: Iterable[str], settings: DataSettings, label_kind: str) -> str | None:
-    """The one that was named, has a well-known name, or looks like labels of this kind; None: there is none.
+    """Return the column that --label names, that has a well-known name, or that looks like labels of this kind.
 
-    `text`: the columns of the text.
+    None: there is no such column. `text`: the text columns.
     """
     if settings.label is not None:
         several = label_columns(table.name, settings.label, table.columns)
@@ -210,35 +209,34 @@ def label_column(table: Table, text: Iterable[str], settings: DataSettings, labe
     others = {name: values for name, values in table.columns.items() if name not in taken}
     if label_kind == LABEL_SET and (named := by_name(others, NAMES["label_set"])):
         return only_column(table.name, named, "the labels", "--label")
-    found = by_name(others, CLASS_NAMES + NAMES["amount"])
-    if found and label_kind != LABEL_SET:
-        found = prefer_last(found, others)
-    if not found and label_kind in (ANY_LABEL, LABEL_SET):
-        found = [name for name, values in others.items() if look_like_sets(values)]
-    if not found:
+    candidates = by_name(others, CLASS_NAMES + NAMES["amount"])
+    if candidates and label_kind != LABEL_SET:
+        candidates = prefer_last(candidates, others)
+    if not candidates and label_kind in (ANY_LABEL, LABEL_SET):
+        candidates = [name for name, values in others.items() if look_like_sets(values)]
+    if not candidates:
         shown = {name: values for name, values in others.items() if not is_id(name, values) and not are_dates(values)}
         numbers = [name for name, values in shown.items() if are_numbers(values)]
-        found = numbers if label_kind == NUMBER else [name for name, values in shown.items() if are_few(values)]
-        if not found and label_kind == ANY_LABEL and len(numbers) == 1:
-            found = numbers
-    return only_column(table.name, found, "the label", "--label") if found else None
+        candidates = numbers if label_kind == NUMBER else [name for name, values in shown.items() if are_few(values)]
+        if not candidates and label_kind == ANY_LABEL and len(numbers) == 1:
+            candidates = numbers
+    return only_column(table.name, candidates, "the label", "--label") if candidates else None
 
 
-@dataclass(frozen=True)
-class LabelValues:
-    """What the values of a label column are."""
+class LabelValues(NamedTuple):
+    """The kind of the values of a label column."""
 
     kind: str | None
     separator: str | None
-    """What parts the labels of a cell, where there may be several."""
+    """Separator between the labels of a cell; None if a cell holds one label."""
     words: str
-    """How many there are of what, for a person."""
+    """Description such as "3 classes"."""
 
 
 def label_values(
     table: Table, text: str | None, label: str, label_kind: str | None, settings: DataSettings
 ) -> LabelValues:
-    """`label_kind`: what they are to be."""
+    """Return the kind of the labels, which is `label_kind` unless that is `ANY_LABEL`."""
     names, rows = label_columns(table.name, label, table.columns), filled_rows(table, text)
     cells = [table.columns[names[0]][row] for row in rows]
     values = [cell.strip() for cell in cells if cell.strip()]
@@ -257,8 +255,9 @@ def label_values(
 
 
 def _kind_of(where: str, label: str, values: Sequence[str]) -> str:
-    """Numbers are amounts, unless they are whole and few, or count classes from 0 or 1 on; text names classes, or
-    several labels of one row.
+    """Return the kind of labels.
+
+    Numbers are amounts, unless they are whole and few, or number classes from 0 or 1. Texts are classes or label sets.
     """
     if look_like_sets(values):
         return LABEL_SET
@@ -270,10 +269,10 @@ def _kind_of(where: str, label: str, values: Sequence[str]) -> str:
             return NUMBER
         in_a_row = whole[0] in (0, 1) and whole == list(range(whole[0], whole[-1] + 1))
         numbered = label.lower() in CLASS_NAMES and in_a_row and len(values) >= 5 * len(different)
-        few = len(different) <= FEW and len(values) >= 2 * len(different)
+        few = len(different) <= MAX_CLASSES and len(values) >= 2 * len(different)
         return CLASS if few or numbered else NUMBER
     if len(different) > 2 and len(different) > 0.8 * len(values):
-        if len(numbers) > len(different) / 2:  # amounts, with something else among them that will be pointed out
+        if len(numbers) > len(different) / 2:  # amounts with some texts among them, which are reported later
             return NUMBER
         some = f"{len(different):,} different values in {len(values):,} rows"
         raise DataError(f"{where}: column '{label}' has {some}, a name or an id and no label: --label names another")
@@ -281,7 +280,7 @@ def _kind_of(where: str, label: str, values: Sequence[str]) -> str:
 
 
 def filled_rows(table: Table, text: str | None) -> list[int]:
-    """The rows that have a text; without a text column, all."""
+    """Return the rows that have a text; without a text column, all rows."""
     if text is None:
         return list(range(len(table)))
     return [row for row, words in enumerate(table.texts(text)) if words.strip()]

@@ -1,4 +1,4 @@
-"""Numbers as people write them: with a decimal point or comma, signs between thousands, a currency or per cent."""
+"""Numbers as people write them: with a decimal point or comma, thousands separators, a currency or a per cent sign."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from glassformer.data.wording import counted, line_in_words, listed
 OTHER_SIGN = {POINT: COMMA, COMMA: POINT}
 
 _APART = " '’\u00a0\u202f"
-"""Signs between thousands that are no decimal sign anywhere."""
+"""Thousands separators that are never decimal signs."""
 _SPELLINGS = {
     sign: re.compile(
         rf"[+-]?(?:\d+|[1-9]\d{{0,2}}(?:[{other}]\d{{3}})+|[1-9]\d{{0,2}}(?:[{_APART}]\d{{3}})+)?"
@@ -33,16 +33,15 @@ _UNIT = re.compile(
 
 
 def unit_of(value: str) -> tuple[str, str]:
-    """A number's currency or per cent sign, and the number without it; without one, all of the value."""
-    found = _UNIT.fullmatch(value)
-    unit = found and (found["before"] or found["after"])
-    if not found or not unit or (found["before"] and found["after"]):
+    """Return the currency or per cent sign of a number, or an empty text, and the number without it."""
+    match = _UNIT.fullmatch(value)
+    if match is None or bool(match["before"]) == bool(match["after"]):
         return "", value
-    return unit, found["minus"] + found["number"]
+    return match["before"] or match["after"], match["minus"] + match["number"]
 
 
 def plain_number(value: str, sign: str) -> str | None:
-    """A number with this decimal sign as a program writes it, 1234.5; None: it is none."""
+    """Return a number with this decimal sign in Python's notation, 1234.5; None if it is not a number."""
     text = value.strip()
     if sign == POINT and number_in(text) is not None:
         return text
@@ -58,11 +57,12 @@ class Cells:
     """The values of a column of numbers."""
 
     values: list[str]
-    """As a program writes them; what is no number stays as it is."""
+    """Values in Python's notation; values that are not numbers are unchanged."""
     other_sign: list[tuple[str, str]]
-    """Those that are read with the other decimal sign: as they were written, and as a program writes them."""
+    """Values with the other decimal sign, as written and in Python's notation."""
 
     def remarks(self, name: str) -> list[str]:
+        """Return a remark on values with the other decimal sign."""
         if not self.other_sign:
             return []
         first, number = self.other_sign[0]
@@ -71,7 +71,7 @@ class Cells:
 
 
 def plain_cells(values: Sequence[str], sign: str) -> Cells:
-    """Numbers with the sign that `column_sign` says; what is none with it may be one with the other."""
+    """Read numbers with the column's decimal sign (`column_sign`), or else with the other sign."""
     usual = column_sign(values, sign)
     cells, other_sign = [], []
     for value in values:
@@ -108,8 +108,7 @@ def read_numbers(
 
 
 def column_sign(values: Iterable[str], sign: str) -> str:
-    """The decimal sign of a column: this one, unless some values can be read only with the other, and none only with
-    this."""
+    """Return the decimal sign of a column: this one, unless it fits no value better and the other fits some better."""
     is_other = False
     for value in values:
         if COMMA not in value and POINT not in value:
@@ -122,10 +121,10 @@ def column_sign(values: Iterable[str], sign: str) -> str:
 
 
 def decimal_signs(table: Table, wanted: str | None) -> dict[str, str]:
-    """The decimal sign of each column of numbers that are not all written as a program writes them.
+    """Return the decimal sign of each column of numbers that are not all in Python's notation.
 
-    What can be read with one sign alone tells it. Where both could be meant, as in 1,234, it is the `wanted` one, or
-    that of the table's other columns; where these do not tell either, the point.
+    Values that fit only one sign decide. For ambiguous columns, as with 1,234, it is the `wanted` sign, that of the
+    other columns, or a point.
     """
     signs: dict[str, str] = {}
     unclear = []
@@ -133,7 +132,7 @@ def decimal_signs(table: Table, wanted: str | None) -> dict[str, str]:
         different = {value.strip() for value in values if not is_empty(value)}
         if table.typed and all(number_in(value) is not None for value in different):
             continue
-        others = [value for value in different if not value[:1].isalpha() or unit_of(value)[0]]  # such as EUR 5
+        others = [value for value in different if not value[:1].isalpha() or unit_of(value)[0]]  # EUR 5
         counts = {sign: sum(plain_number(value, sign) is not None for value in others) for sign in OTHER_SIGN}
         if max(counts.values()) <= len(different) / 2:
             continue
@@ -153,7 +152,7 @@ def _changes(values: Sequence[str], sign: str) -> bool:
 
 
 def plain_numbers(table: Table, signs: Mapping[str, str]) -> Table:
-    """The table, its numbers as a program writes them."""
+    """Return the table with its numbers in Python's notation."""
     if not signs:
         return table
     plain = {name: plain_cells(table.columns[name], sign).values for name, sign in signs.items()}
@@ -161,7 +160,7 @@ def plain_numbers(table: Table, signs: Mapping[str, str]) -> Table:
 
 
 def spelled_with(table: Table, signs: Mapping[str, str]) -> Table:
-    """A table whose numbers are numbers, not texts, and so have a point: written with these signs."""
+    """Return a typed table, whose numbers have points, with its numbers written with these signs."""
     commas = [name for name, sign in signs.items() if table.typed and sign == COMMA and name in table.columns]
     spelled = {
         name: [value.replace(POINT, COMMA) if number_in(value) is not None else value for value in table.columns[name]]
@@ -171,7 +170,7 @@ def spelled_with(table: Table, signs: Mapping[str, str]) -> Table:
 
 
 def numbers_in_words(table: Table, signs: Mapping[str, str]) -> str:
-    """Return an example of how the numbers of each column are read; empty if a program would read them alike."""
+    """Return an example of how the numbers of each column are read; empty without such columns."""
     examples = []
     for name, sign in signs.items():
         values = [value.strip() for value in table.columns[name]]

@@ -1,18 +1,15 @@
-"""Columns that a run reads: the schema that it saves, which columns it reads as numbers, categories or dates, and why
-it does not read others.
-"""
+"""The columns that a run reads: its schema, how columns are read, and why some are not read."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from glassformer.config.data_section import ALL_COLUMNS
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.dates import ORDER_IN_WORDS, UNCLEAR, date_order
 from glassformer.data.columns.heuristics import (
-    FEW,
+    MAX_CLASSES,
     are_row_numbers,
     has_no_name,
     hold_numbers,
@@ -23,6 +20,9 @@ from glassformer.data.columns.heuristics import (
 from glassformer.data.io.table import Table, is_empty, require_columns, text_parts
 from glassformer.data.wording import counted, listed
 
+ColumnFacts = Mapping[str, object]
+"""The type of a column (text, number, category, date or image), and its `range`, `values` or `first` date."""
+
 
 @dataclass(frozen=True)
 class Schema:
@@ -31,8 +31,8 @@ class Schema:
     text: str | None = None
     """The text column; names of several joined columns are separated by commas. None if the run reads no text, or if
     its training data had no column names."""
-    columns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """The other columns by name: their type (number, category, date, image), `range` or `values`."""
+    columns: Mapping[str, ColumnFacts] = field(default_factory=dict)
+    """The other columns by name."""
     labels: tuple[str, ...] = ()
     """The columns that the run learned to predict; tables to predict from need not have them."""
     named: bool = True
@@ -64,9 +64,9 @@ class Schema:
         known = {*text_parts(text or self.text, names), *self.columns, *self.labels}
         return [name for name in names if name not in known]
 
-    def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Return the type of each column, with the range of numbers and the known categories."""
-        texts = {name: {"type": "text"} for name in self.text_columns()}
+    def to_dict(self) -> dict[str, dict[str, object]]:
+        """Return the facts about each column."""
+        texts: dict[str, dict[str, object]] = {name: {"type": "text"} for name in self.text_columns()}
         return {**texts, **{name: dict(column) for name, column in self.columns.items()}}
 
 
@@ -76,14 +76,14 @@ def ignored_in_words(where: str, names: Collection[str]) -> str:
     return f"{where}: not read: {columns} (this run did not learn from them)" if names else ""
 
 
-# --- which columns are read as numbers, categories or dates ---
+# --- the columns that are read as numbers, categories or dates ---
 
-MANY = 50
-"""Where a column has more categories than this, rare ones are taken as one."""
+MAX_CATEGORIES = 50
+"""Number of categories above which rare ones are treated as one."""
 
 
 def date_orders(table: Table, names: Collection[str]) -> dict[str, str]:
-    """Return the columns that hold dates, with their order."""
+    """Return the order of each column that holds dates."""
     orders = {name: _order_of(table.columns[name]) for name in names}
     return {name: order for name, order in orders.items() if order not in (None, UNCLEAR)}
 
@@ -111,13 +111,14 @@ def _readable(table: Table, names: Iterable[str]) -> tuple[str, ...]:
     for name in names:
         if (reason := unreadable_values(table.columns[name])) is not None:
             raise DataError(f"{table.name}: column '{name}' cannot be read ({reason}): remove it from --extra-columns")
-        _refuse_comma(table, name)
+    return _without_commas(table, names)
+
+
+def _without_commas(table: Table, names: Iterable[str]) -> tuple[str, ...]:
+    names = tuple(names)
+    if (odd := next((name for name in names if "," in name), None)) is not None:
+        raise DataError(f"{table.name}: column '{odd}' has a comma in its name: rename it, or see --extra-columns")
     return names
-
-
-def _refuse_comma(table: Table, name: str) -> None:
-    if "," in name:
-        raise DataError(f"{table.name}: column '{name}' has a comma in its name: rename it, or see --extra-columns")
 
 
 def all_columns(table: Table, taken: Collection[str | None]) -> tuple[str, ...]:
@@ -132,37 +133,31 @@ def other_texts(table: Table, taken: Collection[str | None]) -> list[str]:
 
 
 def readable_columns(table: Table, taken: Collection[str | None]) -> tuple[str, ...]:
-    """The columns to learn from where there is no text: all but those that are taken, and ids and names."""
-    free = [name for name in table.columns if name not in taken]
-    read = tuple(name for name in free if why_unreadable(name, table.columns[name]) is None)
-    if not read:
-        there = f"there is no number or category column to learn from (columns: {listed(table.columns)})"
-        raise DataError(f"{table.name}: {there}: name some with --extra-columns")
-    for name in read:
-        _refuse_comma(table, name)
-    return read
-
-
-# --- what is read in a way that is worth a word ---
+    """Return the columns to learn from without a text: all except those already used, ids and names."""
+    names = [name for name, values in table.columns.items() if name not in taken and not why_unreadable(name, values)]
+    if not names:
+        problem = f"there is no number or category column to learn from (columns: {listed(table.columns)})"
+        raise DataError(f"{table.name}: {problem}: name some with --extra-columns")
+    return _without_commas(table, names)
 
 
 def dates_in_words(orders: Mapping[str, str]) -> str:
-    """The columns that are read as dates, and how; nothing, where there are none."""
-    named = [f"{name}, {ORDER_IN_WORDS[order]}" for name, order in orders.items()]
-    return f"dates: {'; '.join(named)} (read as year, month, weekday, hour and days)" if named else ""
+    """Return a message on the date columns and their order; empty if there are none."""
+    columns = [f"{name}, {ORDER_IN_WORDS[order]}" for name, order in orders.items()]
+    return f"dates: {'; '.join(columns)} (read as year, month, weekday, hour and days)" if columns else ""
 
 
 def many_categories(values: Sequence[str]) -> Counter[str] | None:
-    """How many rows each category has, where there are many of them."""
+    """Return the number of rows per category if there are many categories, else None."""
     counts = Counter(value.strip() for value in values)
-    return counts if len(counts) > MANY and not hold_numbers(counts) else None
+    return counts if len(counts) > MAX_CATEGORIES and not hold_numbers(counts) else None
 
 
 def empty_in_words(name: str, empty: int, rows: int, of: str = "") -> str:
     return f"column '{name}' is empty in {empty:,} of {counted(rows, 'row')}{of}"
 
 
-# --- what is not read, and why ---
+# --- the columns that are not read, and the reasons ---
 
 LIKE_NAMES = "different values, a text or a name; --text reads it"
 
@@ -170,23 +165,22 @@ LIKE_NAMES = "different values, a text or a name; --text reads it"
 def unread_columns(
     table: Table, taken: Collection[str | None], also: Collection[str], settings: DataSettings, *, otherwise: str
 ) -> dict[str, str]:
-    """Every column that a model learns nothing from, and why. `otherwise`: why those are not read that could be.
+    """Return the reason for every column that a model does not learn from. `otherwise`: the default reason.
 
-    `taken`: the text, the label and the like. `also`: the other columns that are read; one of them that is the same in
-    every row is left out too.
+    `taken`: the text, the label and the like. `also`: the other columns to read, except those with one value.
     """
-    why: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     also = set(also)
     for name, values in table.columns.items():
         if name in taken:
             continue
         if name == settings.split_by and name not in also:
-            why[name] = "decides what is held out, --data.split_by"
+            reasons[name] = "decides what is held out, --data.split_by"
         elif len(different := {value.strip() for value in values}) == 1:
-            why[name] = "the same in every row" if different != {""} else "empty in every row"
+            reasons[name] = "the same in every row" if different != {""} else "empty in every row"
         elif name not in also:
-            why[name] = why_unreadable(name, values) or otherwise
-    return why
+            reasons[name] = why_unreadable(name, values) or otherwise
+    return reasons
 
 
 def why_unreadable(name: str, values: Sequence[str]) -> str | None:
@@ -196,8 +190,8 @@ def why_unreadable(name: str, values: Sequence[str]) -> str | None:
     if has_no_name(name):
         return "has no name"
     if is_id_name(name):
-        some = f"an id with {len({value.strip() for value in values}):,} values"
-        return some if like_names(values) is not None else f"{some}; --extra-columns reads it"
+        reason = f"an id with {len({value.strip() for value in values}):,} values"
+        return reason if like_names(values) is not None else f"{reason}; --extra-columns reads it"
     return unreadable_values(values)
 
 
@@ -210,22 +204,22 @@ def unreadable_values(values: Sequence[str]) -> str | None:
     return None if different is None else f"{different:,} {LIKE_NAMES}"
 
 
-def unread_in_words(why: Mapping[str, str]) -> str:
-    """Every column that is not read, those with one reason together; nothing, where all are."""
-    reasons: dict[str, list[str]] = {}
-    for name, reason in why.items():
-        reasons.setdefault(reason, []).append(name)
-    told = ", ".join(f"{listed(names)} ({reason})" for reason, names in reasons.items())
-    return f"not read: {told}" if told else ""
+def unread_in_words(reasons: Mapping[str, str]) -> str:
+    """Return a message on the columns that are not read, grouped by reason; empty if there are none."""
+    columns: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        columns.setdefault(reason, []).append(name)
+    groups = ", ".join(f"{listed(names)} ({reason})" for reason, names in columns.items())
+    return f"not read: {groups}" if groups else ""
 
 
 def is_marker(name: str, values: Sequence[str]) -> bool:
-    """Whether a column only tells rows apart: an id by its name, a column without one, or the rows' numbers."""
+    """Return whether a column only distinguishes rows: an id by its name, an unnamed column, or row numbers."""
     return is_id_name(name) or has_no_name(name) or are_row_numbers(values)
 
 
 def like_names(values: Sequence[str]) -> int | None:
-    """How many different values there are, if so many that they are texts or names."""
+    """Return the number of different values if there are so many that they are texts or names, else None."""
     different = len({value.strip() for value in values})
-    many = different > FEW and different > len(values) / 2
+    many = different > MAX_CLASSES and different > len(values) / 2
     return different if many and not hold_numbers(values) else None

@@ -1,11 +1,11 @@
-"""What a data set is, wherever it comes from: columns, and rows or images that are made or read when asked for."""
+"""Description of a data set, embedded or of the hub: columns, and functions that make or read its rows or images."""
 
 import functools
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,10 @@ Row = tuple[str, ...]
 """A value for each column."""
 
 Images = tuple[NDArray[np.uint8], list[str]]
-"""N×H×W×C, from 0 to 255, and the class of each."""
+"""Pixels (N×H×W×C, 0 to 255), and the class of each image."""
 
 Links = list[tuple[int, int]]
-"""Words of a text that belong together, counted from 0: from which to which."""
+"""Pairs of positions of words in a text, counted from 0: from one word to another."""
 Relations = Mapping[str, Links]
 """Links of a text by relation, such as subject, object or antecedent."""
 
@@ -39,38 +39,55 @@ class Alignment(NamedTuple):
 
 
 HUB = "hf:"
-"""What the name of a data set of the Hugging Face hub begins with."""
+"""Prefix of the names of data sets of the Hugging Face hub."""
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """What is known of a data set before it is built, and what builds it anew with each call."""
+    """Facts about a data set that are known before it is built, and the functions that build it with each call."""
 
     summary: str
     rows: Callable[..., Iterable[Row]]
-    """The parameters by name → the rows, the same ones each time; where there are images instead, refused."""
+    """Returns the rows for parameters by name, the same rows each time; raises `DataError` for a data set of images."""
     parameters: Mapping[str, int] = field(default_factory=dict)
     """The parameters and their defaults."""
     columns: tuple[str, ...] = ("text",)
     test: Callable[..., Iterable[Row]] | None = None
-    """Rows that are always held out for the test, where a data set has its own."""
+    """Returns the rows of the test set; None if the data set has none of its own."""
     most: Mapping[str, int] = field(default_factory=dict)
-    """The largest value of a parameter, where there is one."""
+    """Largest value of a parameter, if it is limited."""
     images: Callable[[], Images] | None = None
-    """Pixels and classes, the same ones each time, where a data set holds images."""
+    """Returns the pixels and classes of a data set of images."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Where settings start, by dotted key, for this data."""
+    """Initial values of settings for this data set, by dotted key."""
     links: Callable[..., Iterable[tuple[str, Relations]]] | None = None
-    """Texts outside the training data with annotated links between their words."""
+    """Returns texts outside the training data with annotated links between their words."""
     alignments: Callable[..., Iterable[Alignment]] | None = None
-    """Pairs outside the training data with gold alignments."""
+    """Returns pairs outside the training data with gold alignments."""
     note: str = ""
-    """What is left out, in words for a person."""
+    """Message on omitted columns."""
 
 
 def is_hub(path_or_name: str) -> bool:
-    """Whether it names a data set of the hub; by its name alone."""
+    """Return whether a name is that of a data set of the hub."""
     return path_or_name.startswith(HUB)
+
+
+T = TypeVar("T")
+
+
+def distinct(draw: Callable[[], T], rows: int, seen: set[Any], key: Callable[[T], Any], space: int = -1) -> Iterator[T]:
+    """Yield rows whose keys differ from each other and from those in `seen`, to which they are added.
+
+    `space`: the number of possible keys; once all of them were seen, they may occur again.
+    """
+    for _ in range(rows):
+        if len(seen) == space:
+            seen.clear()
+        while key(row := draw()) in seen:
+            pass
+        seen.add(key(row))
+        yield row
 
 
 @functools.cache

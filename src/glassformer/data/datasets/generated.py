@@ -1,15 +1,17 @@
-"""Data sets made from a seed: tasks with an exact answer, words of two meanings, and posts to a social network."""
+"""Data sets generated from a seed: tasks with one right answer, ambiguous words, and posts to a social network."""
 
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from operator import itemgetter
 from random import Random
 from string import ascii_lowercase as LETTERS
 from typing import Any
 
-from glassformer.data.datasets.dataset import load_facts
+from glassformer.data.datasets.dataset import distinct, load_facts
 
-# --- exact answers ---
+# --- tasks with one right answer ---
 
 
 def copy_rows(rows: int, seed: int, shortest: int, longest: int) -> Iterator[str]:
@@ -43,7 +45,7 @@ def add_pairs(rows: int, seed: int, digits: int) -> Iterator[tuple[str, str]]:
 
 
 def recall_rows(rows: int, seed: int, distance: int) -> Iterator[str]:
-    """k7c1f3?k7: no other pair has the letter that is asked for, so that the answer is certain."""
+    """k7c1f3?k7: no other pair has the queried letter, so there is only one answer."""
 
     def draw(random: Random) -> str:
         asked = random.choice(LETTERS)
@@ -57,15 +59,15 @@ def recall_rows(rows: int, seed: int, distance: int) -> Iterator[str]:
 
 
 LENGTH, BALANCED, ONE_SIDED = 16, (7, 8, 9), (3, 4, 5, 11, 12, 13)
-"""Letters of a text, and how many of them are a."""
+"""Number of letters in a text, and numbers of a's in balanced and in one-sided texts."""
 
 
 def balance_rows(rows: int, seed: int) -> Iterator[tuple[str, str]]:
-    """abbabaabbaababba and balanced; half of them are one-sided.
+    """abbabaabbaababba and balanced; half of the texts are one-sided.
 
-    A head's answer at the end is an average, in which the a's weigh one thing and the b's another: it only rises, or
-    only falls, as more of them are a. Balanced is what lies between, so that one head has at most three of four right;
-    the difference of two heads rises and falls.
+    The output of one head at the end is a weighted average of the letters' values, so it only rises or only falls with
+    the number of a's. Balanced texts lie between, so one head gets at most three of four right; the difference of two
+    heads rises and falls.
     """
 
     def draw(random: Random) -> str:
@@ -85,20 +87,11 @@ def _words(rows: int, seed: int, shortest: int, longest: int) -> Iterator[str]:
 
 
 def _different(draw: Callable[[Random], str], rows: int, seed: int, space: int) -> Iterator[str]:
-    """Rows drawn by chance, none twice until all that there can be have been seen."""
-    random = Random(seed)
-    seen: set[str] = set()
-    for _ in range(rows):
-        if len(seen) == space:
-            seen.clear()
-        row = draw(random)
-        while row in seen:
-            row = draw(random)
-        seen.add(row)
-        yield row
+    """Yield random rows, none twice until all possible rows (`space`) were seen."""
+    return distinct(partial(draw, Random(seed)), rows, set(), str, space)
 
 
-# --- a word of two meanings: the words before it show which one is meant ---
+# --- ambiguous words: the words before them show which sense is meant ---
 
 SENSE_FACTS = load_facts("senses")
 SENSES: dict[str, dict[str, tuple[str, str]]] = SENSE_FACTS["senses"]
@@ -108,21 +101,20 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = SENSE_FACTS["verbs"]
 
 
 def sense_rows(rows: int, seed: int, verbs: int = 0) -> Iterator[tuple[str, str, str]]:
-    """Yield distinct texts, each with its ambiguous word and the sense of that word, such as bank/river.
+    """Return distinct texts, each with its ambiguous word and the sense of that word, such as bank/river.
 
     `verbs` 1 adds the sense bank/rely, in which *bank* is a verb: "they should not bank on the result".
     """
     random = Random(f"senses {seed}")
-    seen: set[str] = set()
-    while len(seen) < rows:
+
+    def draw() -> tuple[str, str, str]:
         word = random.choice(list(SENSES))
         senses = {**SENSES[word], **(VERBS.get(word, {}) if verbs else {})}
         sense = random.choice(list(senses))
         turns = SENSE_FACTS["turns" if sense in SENSES[word] else "verb_turns"]
-        text = _sense_text(random, word, *senses[sense], turns=turns)
-        if text not in seen:
-            seen.add(text)
-            yield text, word, f"{word}/{sense}"
+        return _sense_text(random, word, *senses[sense], turns=turns), word, f"{word}/{sense}"
+
+    return distinct(draw, rows, set(), itemgetter(0))
 
 
 def _sense_text(random: Random, word: str, things: str, deeds: str, *, turns: Sequence[str]) -> str:
@@ -137,17 +129,17 @@ def _sense_text(random: Random, word: str, things: str, deeds: str, *, turns: Se
     return " ".join(filter(None, filled))
 
 
-# --- posts: whether one goes viral depends on its text, its numbers and luck ---
+# --- posts: whether a post goes viral depends on its text, its numbers and chance ---
 
 POST_FACTS = load_facts("posts")
 LUCK = 1.1
-"""The largest part of a post's fate that no column tells."""
+"""Largest contribution of chance to a post's score."""
 BAR = 0.86
-"""What a post must reach to go viral; it lets about a third of them through."""
+"""Score above which a post goes viral; about a third of the posts reach it."""
 
 
 def post_rows(rows: int, seed: int) -> Iterator[tuple[str, ...]]:
-    """Yield values in the order of the columns; hashtags and links are counted, and not in the text."""
+    """Yield values in the order of the columns; hashtags and links are counts, and not part of the text."""
     random = Random(f"posts {seed}")
     for _ in range(rows):
         text, carries = _post_text(random)
@@ -161,7 +153,7 @@ def post_rows(rows: int, seed: int) -> Iterator[tuple[str, ...]]:
 
 
 def _post_text(random: Random) -> tuple[str, float]:
-    """Return a post, and how far it carries."""
+    """Return the text of a post, and its contribution to the score."""
     topic: dict[str, Any] = random.choice(POST_FACTS["topics"])
     carries, words = topic["carries"], POST_FACTS["words"]
     text = re.sub(r"\{(\w+)\}", lambda place: random.choice(words[place[1]]), random.choice(topic["posts"]))

@@ -8,11 +8,13 @@
   word order tells the three apart.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from itertools import permutations
+from operator import itemgetter
 from random import Random
 
-from glassformer.data.datasets.dataset import Relations, load_facts
+from glassformer.data.datasets.dataset import Relations, distinct, load_facts
 
 STORIES, VISITS = load_facts("linked")["pronouns"], load_facts("linked")["visits"]
 WOMEN: dict[str, str] = STORIES["women"]
@@ -28,35 +30,29 @@ ROWS_PER_LINKED = 10
 
 def pronoun_rows(rows: int, seed: int) -> Iterator[str]:
     """Yield distinct training stories."""
-    return (text for text, _ in _different(_story, Random(f"pronouns {seed}"), rows, set()))
+    return (text for text, _ in _draw(_story, f"pronouns {seed}", rows))
 
 
 def pronoun_links(rows: int, seed: int) -> Iterator[tuple[str, Relations]]:
     """Yield other stories, a tenth of `rows`, with the links from each pronoun to its antecedent."""
-    learned = set(pronoun_rows(rows, seed))
-    return _different(_story, Random(f"links of pronouns {seed}"), -(-rows // ROWS_PER_LINKED), learned)
+    return _draw(_story, f"links of pronouns {seed}", -(-rows // ROWS_PER_LINKED), {*pronoun_rows(rows, seed)})
 
 
 def subject_object_rows(rows: int, seed: int) -> Iterator[str]:
     """Yield distinct training sentences."""
-    return (text for text, _ in _different(_visit, Random(f"subject and object {seed}"), rows, set()))
+    return (text for text, _ in _draw(_visit, f"subject and object {seed}", rows))
 
 
 def subject_object_links(rows: int, seed: int) -> Iterator[tuple[str, Relations]]:
     """Yield other sentences, a tenth of `rows`, with the links from *brought* to the subject and to the object."""
-    learned = set(subject_object_rows(rows, seed))
-    return _different(_visit, Random(f"links of subject and object {seed}"), -(-rows // ROWS_PER_LINKED), learned)
+    learned = {*subject_object_rows(rows, seed)}
+    return _draw(_visit, f"links of subject and object {seed}", -(-rows // ROWS_PER_LINKED), learned)
 
 
-def _different(
-    draw: Callable[[Random], tuple[str, Relations]], random: Random, rows: int, seen: set[str]
+def _draw(
+    draw: Callable[[Random], tuple[str, Relations]], seed: str, rows: int, seen: Collection[str] = ()
 ) -> Iterator[tuple[str, Relations]]:
-    for _ in range(rows):
-        text, links = draw(random)
-        while text in seen:
-            text, links = draw(random)
-        seen.add(text)
-        yield text, links
+    return distinct(partial(draw, Random(seed)), rows, set(seen), itemgetter(0))
 
 
 def _story(random: Random) -> tuple[str, Relations]:

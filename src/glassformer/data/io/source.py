@@ -10,13 +10,13 @@ from pathlib import Path
 from glassformer.config.errors import DataError, Misuse
 from glassformer.config.progress import may_stop, progress_of, unheard
 from glassformer.config.sections import DataSettings
-from glassformer.data.columns.inference import SAMPLE, text_column
+from glassformer.data.columns.inference import text_column
 from glassformer.data.datasets.dataset import HUB
 from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.io.place import PACKED, files_below, files_of, find, short_name
 from glassformer.data.io.reading import byte_blocks, check_encoding, text_blocks
 from glassformer.data.io.rows import Row, is_table, read_rows
-from glassformer.data.io.table import join_texts, text_parts
+from glassformer.data.io.table import SAMPLE_ROWS, join_texts, text_parts
 from glassformer.data.wording import EXAMPLES, counted, listed
 
 CHUNK = 2**20
@@ -164,7 +164,7 @@ def _documents(
 
 def _texts(name: str, rows: Iterator[Row], settings: DataSettings) -> Iterator[Iterator[str]]:
     """The text column of a table's rows, a document each; the first few of them show which it is."""
-    first = list(itertools.islice(rows, SAMPLE))
+    first = list(itertools.islice(rows, SAMPLE_ROWS))
     names = dict.fromkeys(column for _, row in first for column in row)
     sample = {column: [row.get(column, "") for _, row in first] for column in names}
     parts = text_parts(text_column(name, sample, settings.text), names)

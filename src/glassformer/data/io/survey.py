@@ -21,7 +21,7 @@ from glassformer.config.parts import claimed, part_of, sweep_claims
 from glassformer.data.cache import cache_folders, why_unwritable
 from glassformer.data.io import source as reading
 from glassformer.data.io.source import FileGroup, Source
-from glassformer.data.order import Numbers
+from glassformer.data.order import UInts
 from glassformer.data.same_text import NormalDigest
 
 FORMAT = 4
@@ -39,13 +39,13 @@ class Survey:
     characters: NDArray[np.int64]
     bytes: NDArray[np.int64]
     """Bytes of each document as UTF-8."""
-    digests: Numbers
+    digests: UInts
     """Equal documents have equal ones."""
-    keys: Numbers
+    keys: UInts
     """Documents of one normal form have equal ones."""
     filled: NDArray[np.bool_]
     """A document of nothing but white space is not learned from."""
-    sketches: list[Numbers]
+    sketches: list[UInts]
     """What near-duplicates are found by, where they are looked for."""
     source: Source
     fingerprint: str
@@ -64,7 +64,7 @@ def survey(source: Source, *, near_duplicates: bool = False) -> Survey:
     if not near_duplicates:
         for group in source.groups if len(source.groups) > 1 else ():
             _keep(group)  # groups that no process surveys now
-    whole, pieces, sketches, groups = hashlib.sha256(), list[Kept](), list[Numbers](), [0]
+    whole, pieces, sketches, groups = hashlib.sha256(), list[Kept](), list[UInts](), [0]
     for group in source.groups:
         if near_duplicates:
             found, more = _survey_group(group, near_duplicates=True)
@@ -83,10 +83,10 @@ def survey(source: Source, *, near_duplicates: bool = False) -> Survey:
     return Survey(**columns, sketches=sketches, source=source, fingerprint=whole.hexdigest(), groups=groups[:-1])
 
 
-def _survey_group(group: FileGroup, *, near_duplicates: bool = False) -> tuple[Kept, list[Numbers]]:
+def _survey_group(group: FileGroup, *, near_duplicates: bool = False) -> tuple[Kept, list[UInts]]:
     """Return what is found of each document of a group of files, and its sketch where near-duplicates are wanted."""
     characters, sizes, keys, filled = array("q"), array("q"), array("Q"), array("b")
-    digests, sketches = bytearray(), list[Numbers]()
+    digests, sketches = bytearray(), list[UInts]()
     for chunk in group.chunks():
         if chunk.starts:
             one, normal = hashlib.sha256(), NormalDigest()

@@ -203,7 +203,7 @@ def is_empty(value: str) -> bool:
 
 ROWS_AT_ONCE = 2048
 """Rows of a chunk: enough to find some of like length for every batch, few enough for little memory."""
-SAMPLE = 100
+SAMPLE_ROWS = 100
 """Rows at the beginning by which columns are recognised."""
 
 LINE = "text"
@@ -243,9 +243,9 @@ class RowFile:
         count = 0
         for line, row in _rows_or_none(path, encoding, sample):
             if row.keys() != sample.keys():
-                sample |= {column: [""] * min(count, SAMPLE) for column in row if column not in sample}
+                sample |= {column: [""] * min(count, SAMPLE_ROWS) for column in row if column not in sample}
                 refuse_beyond("columns", len(sample), f"{path} has {{}} columns by line {line:,}")
-            if count < SAMPLE:
+            if count < SAMPLE_ROWS:
                 for column, values in sample.items():
                     values.append(row.get(column, ""))
             count += 1
@@ -254,7 +254,7 @@ class RowFile:
     @classmethod
     def of_table(cls, table: Table, path: Path, encoding: str) -> Self:
         """A table in memory, as a file that was read."""
-        sample = {column: values[:SAMPLE] for column, values in table.columns.items()}
+        sample = {column: values[:SAMPLE_ROWS] for column, values in table.columns.items()}
         return cls(table.name, path, encoding, sample, len(table), table)
 
     def tables(self) -> Iterator[Table]:

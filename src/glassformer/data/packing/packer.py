@@ -25,7 +25,7 @@ from glassformer.config.parts import claimed, part_of, sweep
 from glassformer.data.cache import free_bytes
 from glassformer.data.io.source import Chunk
 from glassformer.data.split.base import digest
-from glassformer.data.split.documents import Part
+from glassformer.data.split.documents import TextPart
 from glassformer.text.pieces import grouped
 from glassformer.text.tokenizer import Tokenizer
 
@@ -112,7 +112,7 @@ EVERY = 15.0
 class _Text:
     """The chunks of a part one after the other, and how many characters of it lie behind."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: TextPart) -> None:
         self._part = part
         self._chunks = part.chunks()
         self.characters = 0
@@ -129,20 +129,20 @@ class _Text:
         """Go on where `until` would end; files that lie before are not read."""
         if border is None:
             return
-        place = self._part.place_before(border)
+        place = self._part.position_before(border)
         if place.characters > self.characters:
             self._chunks, self.characters = self._part.chunks(place), place.characters
         deque(self.until(border), maxlen=0)
 
 
-def shard_count(part: Part) -> int:
+def shard_count(part: TextPart) -> int:
     return min(MOST_SHARDS, max(1, part.characters // SHARD))
 
 
 class Packing:
     """Packs one part into shards."""
 
-    def __init__(self, part: Part, tokenizer: Tokenizer, folders: Sequence[Path], key: str, say: Say) -> None:
+    def __init__(self, part: TextPart, tokenizer: Tokenizer, folders: Sequence[Path], key: str, say: Say) -> None:
         """`folders`: may hold shards; the one with the most free space takes the next."""
         self.part, self.tokenizer, self.key, self.say = part, tokenizer, key, say
         self.folders, self.writable = folders, list(folders)

@@ -19,7 +19,7 @@ from glassformer.data.cache import cache_folders, why_unwritable
 from glassformer.data.io import source
 from glassformer.data.packing.packer import Packing, claim_name, find_shard, shard_count
 from glassformer.data.split.base import digest
-from glassformer.data.split.documents import Part
+from glassformer.data.split.documents import TextPart
 from glassformer.text.tokenizer import Tokenizer
 
 AT_ONCE = 2**22
@@ -119,7 +119,7 @@ class Tokens:
         return len(self.ids)
 
 
-def pack(part: Part, tokenizer: Tokenizer, say: Say = print) -> Tokens:
+def pack(part: TextPart, tokenizer: Tokenizer, say: Say = print) -> Tokens:
     """The tokens of a part: from the cache if they are there and whole, else made now and put there."""
     roles = f"{tokenizer.start} {tokenizer.end} {tokenizer.unk}"  # the same tokens may have other uses
     borders = f"{source.CHUNK} {shard_count(part)}"  # a shard ends with a chunk
@@ -145,7 +145,7 @@ def pack(part: Part, tokenizer: Tokenizer, say: Say = print) -> Tokens:
     return _build(part, tokenizer, writable, key, say)
 
 
-def _load(part: Part, folders: Sequence[Path], key: str) -> Tokens | None:
+def _load(part: TextPart, folders: Sequence[Path], key: str) -> Tokens | None:
     """Return the packed tokens of a part; None if a shard is missing or damaged.
 
     The checksum of a single file is compared each time. With many shards that would read the whole corpus at every
@@ -162,7 +162,7 @@ def _load(part: Part, folders: Sequence[Path], key: str) -> Tokens | None:
     return Tokens(ids, part.bytes, part.characters, part.documents, unknown)
 
 
-def _build(part: Part, tokenizer: Tokenizer, folders: Sequence[Path], key: str, say: Say) -> Tokens:
+def _build(part: TextPart, tokenizer: Tokenizer, folders: Sequence[Path], key: str, say: Say) -> Tokens:
     where = ", ".join(map(str, folders))
     try:
         Packing(part, tokenizer, folders, key, say).run()

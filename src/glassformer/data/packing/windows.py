@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.config.errors import DataError
-from glassformer.data.order import Numbers, mix, number, permute
+from glassformer.data.order import UInts, mix, number, permute
 from glassformer.text.alignment import WordBorders, word_borders
 from glassformer.text.tokenizer import Tokenizer
 
@@ -122,7 +122,7 @@ class Masking:
         found[self.ordinary] = True
         return found
 
-    def to_learn(self, ids: Ids, key: Numbers) -> tuple[Ids, Ids]:
+    def to_learn(self, ids: Ids, key: UInts) -> tuple[Ids, Ids]:
         """What a model reads of B×T tokens, and what it is to guess: the token, or NOTHING.
 
         The rows have their numbers as keys, beside the one given: a batch is hidden alike however it is divided later.
@@ -150,7 +150,7 @@ class Masking:
         return np.where(guessed, self.mask, ids), np.where(guessed, ids, NOTHING)
 
 
-def _chance(values: Numbers, key: Numbers) -> NDArray[np.float64]:
-    """Numbers from 0 to 1, each by its value and key."""
+def _chance(values: UInts, key: UInts) -> NDArray[np.float64]:
+    """UInts from 0 to 1, each by its value and key."""
     chances: NDArray[np.float64] = (mix(values, key) >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return chances

@@ -1,28 +1,28 @@
-"""What every split is made of, whatever it divides: which parts are asked for, what goes into which, and the words."""
+"""Steps that all splits share: grouping rows, holding groups out, folds, and the messages on them."""
 
 import datetime
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
-from glassformer.data.order import Numbers, mix, number
+from glassformer.data.order import Ints, UInts, mix, number
 from glassformer.data.wording import counted
 
-# --- rows that must stay together, and which of them are held out ---
-
-Rows = NDArray[np.int64]
-"""A number for each row."""
+# --- groups of rows that stay together, and the groups that are held out ---
 
 
-def group_rows(texts: NDArray[Any], values: Sequence[str] | None = None, pairs: Sequence[Sequence[int]] = ()) -> Rows:
-    """Each row's group: rows of one text are together, those of one value too, and `pairs` of rows; an empty value
-    binds nothing."""
+def group_rows(texts: NDArray[Any], values: Sequence[str] | None = None, pairs: Sequence[Sequence[int]] = ()) -> Ints:
+    """Return each row's group. Rows with equal texts, equal values or in one of the `pairs` are in one group.
+
+    Empty values do not join rows.
+    """
     numbers = number_values(texts)
     if values is None and not len(pairs):
         return numbers
@@ -43,14 +43,14 @@ def group_rows(texts: NDArray[Any], values: Sequence[str] | None = None, pairs: 
     return number_values(np.array([root(row) for row in range(len(parent))], dtype=np.int64))
 
 
-def number_values(values: NDArray[Any]) -> Rows:
-    """Equal values have equal numbers, from 0 on without gaps."""
-    out: Rows = np.unique(values, return_inverse=True)[1].astype(np.int64)
+def number_values(values: NDArray[Any]) -> Ints:
+    """Return a number for each value, from 0 without gaps; equal values have equal numbers."""
+    out: Ints = np.unique(values, return_inverse=True)[1].astype(np.int64)
     return out
 
 
-def count_groups(digests: Numbers, groups: Rows, classes: Rows, seed: int) -> tuple[list[dict[int, int]], Numbers]:
-    """How many rows of each class a group has, and a number by chance for it, made of its content and the seed."""
+def count_groups(digests: UInts, groups: Ints, classes: Ints, seed: int) -> tuple[list[dict[int, int]], UInts]:
+    """Return the rows per class of each group, and a random number per group, from its content and the seed."""
     counts: list[dict[int, int]] = [{} for _ in range(int(groups.max(initial=-1)) + 1)]
     for group, label in zip(groups.tolist(), classes.tolist(), strict=True):
         counts[group][label] = counts[group].get(label, 0) + 1
@@ -60,11 +60,11 @@ def count_groups(digests: Numbers, groups: Rows, classes: Rows, seed: int) -> tu
 
 
 def hold_out_by_chance(
-    digests: Numbers, groups: Rows, classes: Rows, fractions: Mapping[str, float], seed: int
+    digests: UInts, groups: Ints, classes: Ints, fractions: Mapping[str, float], seed: int
 ) -> dict[str, NDArray[np.bool_]] | None:
-    """Which rows each part holds out: whole groups, each class by its share, in an order of content and seed.
+    """Return the rows of each part: whole groups, stratified by class, in a random order from content and seed.
 
-    Every class leaves at least one row to training. The order of the rows plays no part. None: there are too few.
+    At least one row of every class stays in training. The order of the rows does not matter. None: too few rows.
     """
     counts, chance = count_groups(digests, groups, classes, seed)
     waiting: list[int] = np.argsort(chance).tolist()
@@ -73,7 +73,7 @@ def hold_out_by_chance(
     taken: dict[str, list[int]] = {}
     for part, fraction in fractions.items():
         taken[part] = _pick(counts, waiting, _shares(total, fraction, seed), left)
-        if not taken[part]:  # an earlier part gives one of its groups away, if it has two
+        if not taken[part]:  # take a group of an earlier part that has two
             giver = next((groups for groups in taken.values() if len(groups) > 1), None)
             if giver is None:
                 return None
@@ -84,9 +84,9 @@ def hold_out_by_chance(
 
 
 def _shares(total: Counter[int], fraction: float, seed: int) -> Counter[int]:
-    """Whole rows of each class, together as many as the fraction says: the largest remainders are rounded up.
+    """Return the number of rows of each class: together the fraction of all rows, the largest remainders rounded up.
 
-    Among equal ones, the seed decides.
+    The seed decides among equal remainders.
     """
     exact = {label: fraction * count for label, count in sorted(total.items())}
     shares = Counter({label: int(share) for label, share in exact.items()})
@@ -98,7 +98,7 @@ def _shares(total: Counter[int], fraction: float, seed: int) -> Counter[int]:
 
 
 def _pick(counts: list[dict[int, int]], waiting: list[int], wanted: Counter[int], left: Counter[int]) -> list[int]:
-    """Groups, in their order, that fit; then those that bring the classes nearer to what is wanted; one at least."""
+    """Return groups in their order that fit, then groups that improve the class counts; at least one group."""
     picked: list[int] = []
 
     def nearer(group: int) -> int:
@@ -126,10 +126,12 @@ def _pick(counts: list[dict[int, int]], waiting: list[int], wanted: Counter[int]
 
 
 def hold_out_by_time(
-    texts: Rows, times: Sequence[datetime.datetime], fractions: Mapping[str, float]
+    texts: Ints, times: Sequence[datetime.datetime], fractions: Mapping[str, float]
 ) -> dict[str, NDArray[np.bool_]] | None:
-    """The latest rows: train, then validation, then test. Rows of one moment stay together; a text (`texts`: the number
-    of each row's) that comes again later stays where it came first. None: there are too few moments."""
+    """Return the rows of each part, the latest ones: train, then validation, then test. None: too few moments.
+
+    Rows of one moment stay together. Rows with a text of earlier rows (equal numbers in `texts`) stay with these.
+    """
     moments, row_moment = np.unique([time.timestamp() for time in times], return_inverse=True)
     if len(moments) < len(fractions) + 1:
         return None
@@ -138,7 +140,7 @@ def hold_out_by_time(
     place = np.zeros(len(moments), dtype=np.int64)
     for part in range(len(fractions), 0, -1):
         wanted = list(fractions.values())[part - 1] * len(times)
-        held = np.cumsum(counts[part:stop][::-1])  # of the last one, two … moments; `part` of them stay for the others
+        held = np.cumsum(counts[part:stop][::-1])  # rows of the last 1, 2 … moments; `part` moments remain
         size = int(np.argmin(np.abs(held - wanted))) + 1
         place[stop - size : stop] = part
         stop -= size
@@ -147,28 +149,27 @@ def hold_out_by_time(
     return {name: earliest[texts] == part for part, name in enumerate(fractions, 1)}
 
 
-# --- folds, and smaller training parts, each inside the next larger one ---
+# --- folds, and nested smaller training parts ---
 
 ALWAYS_TRAINED = -1
-"""The fold of rows that are always trained on: the only ones of their class."""
+"""The fold of rows that are always in training, because no other row has their class."""
 
 SALT = 0x5EED
-"""The salt of a share, so that which rows are learned from has nothing to do with which were held out."""
+"""Salt of `first_share`, so that the smaller training part is independent of the held-out rows."""
 
 
-def folds_of(digests: Numbers, groups: Rows, classes: Rows, folds: int, seed: int) -> Rows | None:
-    """The fold of each row: whole groups, each class spread evenly, by content and seed. None: there are too few.
+def folds_of(digests: UInts, groups: Ints, classes: Ints, folds: int, seed: int) -> Ints | None:
+    """Return the fold of each row: whole groups, each class spread evenly, by content and seed. None: too few rows.
 
-    The order of the rows plays no part. A class all of whose rows would be in one fold could not be learned for it:
-    their groups are ALWAYS_TRAINED.
+    The order of the rows does not matter. If all rows of a class would be in one fold, their groups are ALWAYS_TRAINED,
+    so that the class can be learned.
     """
     counts, by_chance = count_groups(digests, groups, classes, seed)
     chance: list[int] = by_chance.tolist()
     total = Counter(classes.tolist())
     have: list[Counter[int]] = [Counter() for _ in range(folds)]
     sizes = [0] * folds
-    homes: dict[int, set[int]] = defaultdict(set)
-    """The folds of each class."""
+    homes: dict[int, set[int]] = defaultdict(set)  # the folds of each class
     fold_of = np.zeros(len(counts), dtype=np.int64)
     for group in sorted(range(len(counts)), key=lambda group: (-sum(counts[group].values()), chance[group])):
         labels = counts[group]
@@ -186,15 +187,15 @@ def folds_of(digests: Numbers, groups: Rows, classes: Rows, folds: int, seed: in
     for group, labels in enumerate(counts):
         if any(len(homes[label]) == 1 for label in labels):
             fold_of[group] = ALWAYS_TRAINED
-    out: Rows = fold_of[groups]
+    out: Ints = fold_of[groups]
     return out if len(np.unique(out[out != ALWAYS_TRAINED])) == folds else None
 
 
-def first_share(digests: Numbers, classes: Rows, fraction: float, seed: int) -> NDArray[np.bool_]:
-    """This part of the rows, each class by its share and one row of it at least, by content and seed.
+def first_share(digests: UInts, classes: Ints, fraction: float, seed: int) -> NDArray[np.bool_]:
+    """Return a fraction of the rows, stratified by class and with at least one row of each, by content and seed.
 
-    All rows stand in one order, in which every class is spread evenly, and a share is its beginning: a smaller one is
-    inside a larger one.
+    It is the beginning of one order of all rows, in which every class is spread evenly. Smaller shares are therefore
+    contained in larger ones.
     """
     chance = mix(mix(digests, number(seed)), number(SALT))
     place = np.zeros(len(digests))
@@ -207,39 +208,39 @@ def first_share(digests: Numbers, classes: Rows, fraction: float, seed: int) -> 
     return chosen | (place * sizes < 1)
 
 
-# --- parts, and what is said of them ---
+# --- parts ---
 
 P = TypeVar("P")
 
-Mask = NDArray[np.bool_]
-"""Whether each row or document is in a part."""
+RowMask = NDArray[np.bool_]
+"""True for the rows or documents of a part."""
 
 PURPOSES = {"validation": "for validation", "test": "for the test"}
-"""The parts that can be held out, and how a sentence names them."""
+"""The parts that can be held out, and their names in a sentence."""
 
 REFITTED = "the validation part is learned from too (data.refit): nothing here tells how good this training is"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Corpus(Generic[P]):
-    """Data and its parts, whatever they hold."""
+    """Data divided into parts."""
 
     fingerprint: str
-    """The same for the same data, validation and test files included."""
+    """Digest of all data, including validation and test files."""
     parts: dict[str, P]
-    """`train`, and where asked for `validation` and `test`."""
-    remarks: tuple[str, ...]
-    """What was divided and how, in words for a person."""
+    """`train`, and as requested `validation` and `test`."""
+    remarks: list[str]
+    """Messages on the split and on anomalies of the data."""
     skipped: Mapping[str, int] | None = field(default=None, kw_only=True)
-    """Number of rows of all files that were skipped, by reason; None if the data are not rows."""
+    """Number of skipped rows of all files, by reason; None if the data are not rows."""
 
     def report(self) -> str:
-        """All remarks in a line."""
+        """Return all remarks in one line."""
         return "; ".join(self.remarks)
 
 
 def requested_parts(settings: DataSettings) -> tuple[dict[str, str], dict[str, float]]:
-    """The parts that come from files, with these, and those that are split off, with their fractions."""
+    """Return the files of parts that have their own, and the fractions of the parts to hold out."""
     files = {name: path for name in PURPOSES if (path := getattr(settings, name)) is not None}
     fractions = {name: getattr(settings, f"{name}_fraction") for name in PURPOSES if name not in files}
     if settings.folds is not None:
@@ -247,35 +248,46 @@ def requested_parts(settings: DataSettings) -> tuple[dict[str, str], dict[str, f
     return files, {name: fraction for name, fraction in fractions.items() if fraction > 0}
 
 
+def too_few(where: str, size: str, fractions: Mapping[str, float]) -> DataError:
+    """Return the error for data that cannot be divided into the requested parts."""
+    parts = ["train", *fractions]
+    return DataError(f"{where} has {size}: too few for {len(parts)} parts ({', '.join(parts)})")
+
+
 @dataclass(frozen=True, eq=False)
 class Assignment:
-    """Which rows are in which part."""
+    """The part of each row."""
 
-    parts: dict[str, Mask]
+    parts: dict[str, RowMask]
     """The training part comes first."""
     in_every_fold: int
-    """Rows that are always trained on: the only ones of their class."""
+    """Number of rows that are in training in every fold, because no other row has their class."""
     before_share: int
-    """Rows of the training part before `data.train_fraction` made it smaller."""
+    """Number of training rows before `data.train_fraction` reduced them."""
 
 
 def assign(
-    held_out: Mapping[str, Mask], digests: Numbers, groups: Rows, classes: Rows, settings: DataSettings
-) -> Assignment | None:
-    """The parts of all rows, some of which are held out already. None: there are too few for the folds.
+    where: str,
+    size: str,
+    held_out: Mapping[str, RowMask],
+    digests: UInts,
+    groups: Ints,
+    classes: Ints,
+    settings: DataSettings,
+) -> Assignment:
+    """Return the part of each row; raise `DataError` if there are too few rows for the folds.
 
-    One fold of the others is the validation part; a refit learns from that part too; and of the training part, a share
-    may be all that is learned from.
+    Of the rows that are not in `held_out`, one fold is the validation part. A refit also learns from the validation
+    part. `data.train_fraction` reduces the training part. `size`: number of rows, for the error.
     """
     held = dict(held_out)
     train = ~np.any([np.zeros(len(digests), dtype=np.bool_), *held.values()], axis=0)
     in_every_fold = 0
     if settings.folds is not None and not settings.refit:
-        folds = folds_of(
-            digests[train], number_values(groups[train]), classes[train], settings.folds, settings.split_seed
-        )
+        own_groups = number_values(groups[train])
+        folds = folds_of(digests[train], own_groups, classes[train], settings.folds, settings.split_seed)
         if folds is None:
-            return None
+            raise DataError(f"{where} has {size}: too few for {settings.folds} folds (--folds)")
         held["validation"] = np.zeros_like(train)
         held["validation"][train] = folds == settings.fold
         in_every_fold = int((folds == ALWAYS_TRAINED).sum())
@@ -289,28 +301,26 @@ def assign(
     return Assignment({"train": train, **held}, in_every_fold, len(rows))
 
 
-def training_in_words(settings: DataSettings, learned: str, in_every_fold: int = 0) -> list[str]:
-    """What the training part is, where it is not all that is not held out. `learned`: how much a share of it is."""
-    remarks = []
+def training_in_words(settings: DataSettings, learned: str, in_every_fold: int = 0) -> Iterator[str]:
+    """Yield remarks on folds, refits and smaller training parts. `learned`: size of the smaller training part."""
     if settings.folds is not None and not settings.refit:
-        remarks.append(f"validation is fold {settings.fold + 1} of {settings.folds} (data.fold {settings.fold})")
+        yield f"validation is fold {settings.fold + 1} of {settings.folds} (data.fold {settings.fold})"
     if in_every_fold:
         rows = counted(in_every_fold, "row")
-        remarks.append(f"in training in every fold: {rows}, the only ones of their class that can be told apart")
+        yield f"in training in every fold: {rows}, the only ones of their class that can be told apart"
     if settings.refit and settings.validation is None:
-        remarks.append(REFITTED)
+        yield REFITTED
     if settings.train_fraction < 1:
         share = f"{100 * settings.train_fraction:g} % of the training part is learned from"
-        remarks.append(f"{share}: {learned} (data.train_fraction)")
-    return remarks
+        yield f"{share}: {learned} (data.train_fraction)"
 
 
-def overlap(name: str, texts: Numbers, train: Numbers, noun: str) -> list[str]:
-    """A warning of held-out rows that were trained on, which makes the score too good."""
+def overlap(name: str, texts: UInts, train: UInts, noun: str) -> list[str]:
+    """Return a warning if rows of a held-out part are also in training."""
     seen = int(np.isin(texts, train).sum())
     return [f"warning: {seen:,} of {counted(len(texts), noun)} of {name} also in training"] if seen else []
 
 
 def digest(*texts: str) -> str:
-    """One fingerprint for several texts."""
+    """Return one fingerprint of several texts."""
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Texts, divided: the end of a single one is held out, or whole documents of several, or files of their own."""
+"""Texts divided into parts: the end of a single text, whole documents of several, or files of their own."""
 
 import itertools
 from bisect import bisect_right
@@ -7,76 +7,64 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from glassformer.config.data_section import APART, EXACT
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
 from glassformer.data.io.source import Chunk, Source, open_source
 from glassformer.data.io.survey import Survey, survey
-from glassformer.data.order import Numbers, mix, number
+from glassformer.data.order import Ints, UInts, mix, number
 from glassformer.data.same_text import KEPT_TOGETHER, NO_PAIRS, near_duplicates, near_in_words
-from glassformer.data.split.base import (
-    PURPOSES,
-    Corpus,
-    Mask,
-    Rows,
-    assign,
-    digest,
-    group_rows,
-    number_values,
-    overlap,
-    requested_parts,
-    training_in_words,
-)
+from glassformer.data.split import base
+from glassformer.data.split.base import PURPOSES, Corpus, RowMask, digest
 from glassformer.data.wording import counted
 
 
-class Place(NamedTuple):
+class FilePosition(NamedTuple):
     """The beginning of a group of files, in a part."""
 
     group: int = 0
     document: int = 0
-    """Documents of the source before it."""
+    """Number of documents of the source before it."""
     characters: int = 0
-    """Characters of the part before it."""
+    """Number of characters of the part before it."""
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """Some of a source's documents, or a stretch of its only one. Read again and again, as a source is."""
+class TextPart:
+    """Some documents of a source, or a stretch of its only one, which can be read again and again."""
 
     name: str
     source: Source
     fingerprint: str
-    """Parts with the same one have the same text."""
+    """Digest of the text."""
     documents: int
     characters: int
     bytes: int
-    """Bytes of its text as UTF-8."""
-    chosen: Mask
-    """Whether each document of the source is in this part."""
-    keys: Numbers
-    """Of its documents, each: those of one normal form have equal ones."""
+    """Bytes of the text as UTF-8."""
+    chosen: RowMask
+    """True for the documents of the source that are in this part."""
+    keys: UInts
+    """Digests of the normal forms of the documents."""
     span: tuple[int, int] | None = None
-    """First character, and the one after the last: a stretch counts as a document of its own."""
-    places: tuple[Place, ...] = (Place(),)
-    """Where reading may begin: at each group of files."""
+    """First character of a stretch, and the one after the last; a stretch counts as one document."""
+    positions: tuple[FilePosition, ...] = (FilePosition(),)
+    """Positions at which reading can begin: each group of files."""
 
-    def place_before(self, characters: int) -> Place:
-        """The last place with no more than so many characters before it."""
-        return self.places[bisect_right(self.places, characters, key=lambda place: place.characters) - 1]
+    def position_before(self, characters: int) -> FilePosition:
+        """Return the last position with at most this number of characters before it."""
+        return self.positions[bisect_right(self.positions, characters, key=lambda one: one.characters) - 1]
 
-    def chunks(self, place: Place = Place()) -> Iterator[Chunk]:  # noqa: B008 (it cannot be changed)
-        """All of it, or what follows a place."""
-        characters = place.characters
-        for group in range(place.group, len(self.places)):
-            chosen = self._chosen(self.source.groups[group].chunks(), self.places[group].document)
+    def chunks(self, position: FilePosition = FilePosition()) -> Iterator[Chunk]:  # noqa: B008 (it is immutable)
+        """Yield the text from a position on."""
+        characters = position.characters
+        for group in range(position.group, len(self.positions)):
+            chosen = self._chosen(self.source.groups[group].chunks(), self.positions[group].document)
             for chunk in chosen if self.span is None else self._stretch(*self.span):
                 characters += len(chunk.text)
                 yield chunk
-            last = group + 1 == len(self.places)
-            expected = self.characters if last else self.places[group + 1].characters
+            last = group + 1 == len(self.positions)
+            expected = self.characters if last else self.positions[group + 1].characters
             if characters != expected:
                 raise DataError(
                     f"{self.source.name} changed while it was being read: "
@@ -84,7 +72,7 @@ class Part:
                 )
 
     def _chosen(self, chunks: Iterator[Chunk], first: int) -> Iterator[Chunk]:
-        """Those of chosen documents; `first`: the number of the first document."""
+        """Yield the chunks of chosen documents; `first`: the number of the first document."""
         document = first - 1
         for chunk in chunks:
             document += chunk.starts
@@ -102,41 +90,37 @@ class Part:
                 return
 
 
-def documents_of(found: Survey, name: str, chosen: Mask) -> Part:
-    """Whole documents."""
+def documents_of(found: Survey, name: str, chosen: RowMask) -> TextPart:
+    """Return the part with these documents."""
     fingerprint = digest(found.fingerprint, chosen[found.filled].tobytes().hex())
     documents, characters, size = (int(count[chosen].sum()) for count in (chosen, found.characters, found.bytes))
-    places, keys = _places(found, chosen), found.keys[chosen]
-    return Part(name, found.source, fingerprint, documents, characters, size, chosen, keys, places=places)
-
-
-def _places(found: Survey, chosen: Mask) -> tuple[Place, ...]:
-    """The beginning of each group of files in the part of the chosen documents."""
     before = np.append(0, np.cumsum(np.where(chosen, found.characters, 0)))
-    return tuple(Place(group, first, int(before[first])) for group, first in enumerate(found.groups))
+    positions = tuple(FilePosition(group, first, int(before[first])) for group, first in enumerate(found.groups))
+    keys = found.keys[chosen]
+    return TextPart(name, found.source, fingerprint, documents, characters, size, chosen, keys, positions=positions)
 
 
-def whole(found: Survey, name: str) -> Part:
-    """Everything but blank documents."""
+def whole_text(found: Survey, name: str) -> TextPart:
+    """Return a part with all documents that are not blank."""
     return documents_of(found, name, found.filled)
 
 
-def stretches(found: Survey, borders: dict[str, tuple[int, int]]) -> dict[str, Part]:
-    """A single text, cut at characters."""
+def stretches(found: Survey, borders: dict[str, tuple[int, int]]) -> dict[str, TextPart]:
+    """Return the parts of a single text between these characters."""
     characters = int(found.characters[found.filled].sum())
     sizes = {name: stop - first for name, (first, stop) in borders.items()}
-    if characters != found.bytes[found.filled].sum():  # not ASCII: how many bytes a stretch has must be seen
-        sizes = _bytes_of_stretches(whole(found, "whole"), borders)
+    if characters != found.bytes[found.filled].sum():  # not ASCII
+        sizes = _bytes_of_stretches(whole_text(found, "whole"), borders)
     parts, keys = {}, found.keys[found.filled]
     for name, (first, stop) in borders.items():
         fingerprint, size = digest(found.fingerprint, f"{first}:{stop}"), sizes[name]
         span = (first, stop)
-        parts[name] = Part(name, found.source, fingerprint, 1, stop - first, size, found.filled, keys, span)
+        parts[name] = TextPart(name, found.source, fingerprint, 1, stop - first, size, found.filled, keys, span)
     return parts
 
 
-def _bytes_of_stretches(text: Part, borders: dict[str, tuple[int, int]]) -> dict[str, int]:
-    """Bytes of each stretch, in one more pass over the text."""
+def _bytes_of_stretches(text: TextPart, borders: dict[str, tuple[int, int]]) -> dict[str, int]:
+    """Read the text again to count the bytes of each stretch."""
     sizes = dict.fromkeys(borders, 0)
     at = 0
     for chunk in text.chunks():
@@ -148,37 +132,40 @@ def _bytes_of_stretches(text: Part, borders: dict[str, tuple[int, int]]) -> dict
 
 # --- splitting ---
 
-TextCorpus = Corpus[Part]
+TextCorpus = Corpus[TextPart]
+Division = tuple[dict[str, TextPart], str]
+"""The parts, and a remark on what was held out."""
 
 
 def split_texts(source: Source, settings: DataSettings) -> TextCorpus:
-    """Files that were given are taken as they are; else the end of a single text, or whole documents of several."""
+    """Divide a source: hold out the end of a single text or whole documents, and add the files of parts."""
     found = survey(source, near_duplicates=settings.near_duplicates == APART)
-    files, fractions = requested_parts(settings)
+    files, fractions = base.requested_parts(settings)
     refuse_joining(source.name, settings)
     divide = _split_tail if found.filled.sum() == 1 else _split_documents
     parts, held = divide(found, fractions, settings)
     remarks = [_size(found) + (f": {held}" if held else "")]
-    remarks += training_in_words(settings, f"{parts['train'].characters:,} characters") + _left_out(found)
+    remarks += base.training_in_words(settings, f"{parts['train'].characters:,} characters")
+    remarks += _left_out(found)
     fingerprint = found.fingerprint
     learned = _same(found, settings)[parts["train"].chosen]
     for name, path in files.items():
         given = survey(open_source(path, settings))
-        parts[name] = whole(given, name)
+        parts[name] = whole_text(given, name)
         fingerprint = digest(fingerprint, name, given.fingerprint)
         remarks += [f"{name} from {path}: {_size(given)}", *_left_out(given)]
-        remarks += overlap(name, _same(given, settings)[given.filled], learned, "document")
-    return TextCorpus(fingerprint, parts, tuple(remarks))
+        remarks += base.overlap(name, _same(given, settings)[given.filled], learned, "document")
+    return TextCorpus(fingerprint, parts, remarks)
 
 
 def refuse_joining(name: str, settings: DataSettings) -> None:
-    """A refit learns from the validation part too, and texts of two sources are not joined."""
+    """Raise `DataError` if a refit would have to join texts of two sources."""
     if settings.refit and settings.validation is not None:
         raise DataError(f"a refit cannot join {settings.validation} to {name}: put both into one folder")
 
 
-def _split_tail(found: Survey, fractions: dict[str, float], settings: DataSettings) -> tuple[dict[str, Part], str]:
-    """Stretches of a text: train, then validation, then test. A smaller training part is the head of the whole one."""
+def _split_tail(found: Survey, fractions: dict[str, float], settings: DataSettings) -> Division:
+    """Divide one text into train, validation and test. A smaller training part is its beginning."""
     if settings.folds is not None:
         raise DataError(f"{found.source.name} is one text, which has no folds: leave --folds away, or give documents")
     size = int(found.characters[found.filled].sum())
@@ -201,21 +188,20 @@ def _split_tail(found: Survey, fractions: dict[str, float], settings: DataSettin
     return parts, f"held out from its end: {', then '.join(shares)}" if shares else ""
 
 
-def _split_documents(found: Survey, fractions: dict[str, float], settings: DataSettings) -> tuple[dict[str, Part], str]:
-    """Whole documents; equal ones stay together, and near-duplicates where that is wanted."""
+def _split_documents(found: Survey, fractions: dict[str, float], settings: DataSettings) -> Division:
+    """Divide documents; equal ones stay together, and as requested near-duplicates."""
     digests = found.digests[found.filled]
-    groups, near = number_values(_same(found, settings)[found.filled]), NO_PAIRS
+    groups, near = base.number_values(_same(found, settings)[found.filled]), NO_PAIRS
     if settings.near_duplicates == APART:
         keys, sketches = found.keys[found.filled], list(itertools.compress(found.sketches, found.filled))
         near = near_duplicates(keys, sketches.__getitem__)
-        groups = group_rows(keys, pairs=near.tolist())
-    held = _hold_out(found.source.name, digests, groups, fractions, settings.split_seed)
-    alone = np.zeros(len(digests), dtype=np.int64)
-    assignment = assign(held, digests, groups, alone, settings)
-    if assignment is None:
-        left = groups[~np.any([alone, *held.values()], axis=0)]
-        there = f"{counted(len(left), 'document')} that are not the test, {len(np.unique(left)):,} of them different"
-        raise DataError(f"{found.source.name} has {there}: too few for {settings.folds} folds (--folds)")
+        groups = base.group_rows(keys, pairs=near.tolist())
+    where, size = found.source.name, f"{len(digests):,} documents, {int(groups.max()) + 1:,} of them different"
+    if groups.max() < len(fractions):
+        raise base.too_few(where, size, fractions)
+    held = _hold_out(digests, groups, fractions, settings.split_seed)
+    classes = np.zeros(len(digests), dtype=np.int64)
+    assignment = base.assign(where, size, held, digests, groups, classes, settings)
     parts = {}
     for name, inside in assignment.parts.items():
         chosen = np.zeros_like(found.filled)
@@ -230,35 +216,31 @@ def _split_documents(found: Survey, fractions: dict[str, float], settings: DataS
     return parts, "; ".join(filter(None, [held_out, *together]))
 
 
-def _same(found: Survey, settings: DataSettings) -> Numbers:
-    """Equal ones for documents that are never in two parts."""
+def _same(found: Survey, settings: DataSettings) -> UInts:
+    """Return digests that are equal for documents that must share a part."""
     return found.digests if settings.same_text == EXACT else found.keys
 
 
-def _hold_out(where: str, digests: Numbers, groups: Rows, fractions: dict[str, float], seed: int) -> dict[str, Mask]:
-    """Which documents each part holds out, picked by a number made of their content and the seed.
+def _hold_out(digests: UInts, groups: Ints, fractions: dict[str, float], seed: int) -> dict[str, RowMask]:
+    """Return the documents that each part holds out, chosen by a hash of their content and the seed.
 
-    So the choice does not depend on the order of the documents, and one more moves few of the others.
+    The choice does not depend on the order of the documents, and an additional document moves few others.
     """
     counts = np.bincount(groups)
     contents = np.full(len(counts), np.iinfo(np.uint64).max, dtype=np.uint64)
     np.minimum.at(contents, groups, digests)
-    if len(contents) < len(fractions) + 1:
-        parts = f"{len(fractions) + 1} parts ({', '.join(['train', *fractions])})"
-        there = f"{len(digests):,} documents, {len(contents):,} of them different"
-        raise DataError(f"{where} has {there}: too few for {parts}")
     order = np.argsort(mix(contents, number(seed)))
     held = {}
     for place, (name, fraction) in enumerate(fractions.items()):
-        needed = len(fractions) - place  # contents to leave, one for each part still to come
+        needed = len(fractions) - place  # groups to leave, one for each remaining part
         picked = _pick(counts[order], max(1, round(fraction * len(digests))), len(order) - needed)
         held[name] = np.isin(groups, order[picked])
         order = np.delete(order, picked)
     return held
 
 
-def _pick(counts: NDArray[np.int64], wanted: int, most: int) -> list[int]:
-    """Groups, in their order, that together have `wanted` documents or as nearly so as fits; one at least."""
+def _pick(counts: Ints, wanted: int, most: int) -> list[int]:
+    """Return groups in their order with at most `wanted` documents together; at least one group."""
     picked: list[int] = []
     for group, count in enumerate(counts.tolist()):
         if wanted == 0 or len(picked) == most:

@@ -1,8 +1,8 @@
-"""Labelled examples, rows or pictures, divided: what is learned from, and what is held out to see how well."""
+"""Labelled rows or pictures, divided into parts."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, ClassVar
@@ -20,34 +20,34 @@ from glassformer.data.columns.labels import kinds_of, names_in, names_of, odd_la
 from glassformer.data.columns.numbers import spelled_with
 from glassformer.data.io.pictures import read_images, read_pictures
 from glassformer.data.io.table import Pictures, Table, read_table, text_parts
-from glassformer.data.order import Numbers
+from glassformer.data.order import UInts
 from glassformer.data.same_text import digests_of
-from glassformer.data.split.base import PURPOSES, Corpus, requested_parts
-from glassformer.data.split.rows import NO_LABEL, NO_TEXT, RowPart, given_tables, skip_rows, split_rows
+from glassformer.data.split.base import PURPOSES, requested_parts
+from glassformer.data.split.rows import NO_LABEL, NO_TEXT, RowCorpus, RowPart, given_tables, skip_rows, split_rows
 from glassformer.data.wording import EXAMPLES, counted, line_in_words, lines_in_words, listed
 
 
 class Labelled(RowPart):
-    """One part: examples, and a label for each."""
+    """One part of the rows, with a label for each."""
 
 
 class TableRows(Labelled):
-    """Rows without a text, and a label for each."""
+    """One part of rows without a text, with a label for each."""
 
     has_text: ClassVar[bool] = False
 
 
-@dataclass(frozen=True, eq=False)
-class LabelledCorpus(Corpus[Labelled]):
-    """Labelled data, divided."""
+@dataclass(eq=False)
+class LabelledCorpus(RowCorpus[Labelled]):
+    """Labelled data divided into parts."""
 
-    classes: tuple[str, ...] | None
-    """Sorted, numbers as numbers; of several labels a row, these; None where the labels are amounts."""
-    columns: Columns
+    classes: tuple[str, ...] | None = field(kw_only=True)
+    """Classes or labels, sorted (numbers by size); None if the labels are amounts."""
+    columns: Columns = field(kw_only=True)
 
 
 def split_table(table: Table, columns: Columns, settings: DataSettings) -> LabelledCorpus:
-    """Files that were given are taken as they are; other parts are split off the table."""
+    """Divide a table, and add the files of parts."""
     whole, filled = _labelled(table, columns, settings)
     classes = None
     if columns.label_kind == LABEL_SET:
@@ -56,32 +56,32 @@ def split_table(table: Table, columns: Columns, settings: DataSettings) -> Label
         classes = classes_of(whole)
     alike, facts = "row" if columns.text is None else "text", [labels_in_words(whole, columns.label_kind)]
     kinds = kinds_of(names_of(whole.labels, columns.label_kind), classes or ())
-    split = split_rows(whole, table, filled, settings, alike=alike, facts=facts, notes=table.remarks, kinds=kinds)
-    if settings.split_by is None and len(split.parts) > 1:
-        split.remarks += [f"warning: {line}" for line in group_findings(table, columns, whole.labels, filled)]
+    corpus = split_rows(whole, table, filled, settings, alike=alike, facts=facts, notes=table.remarks, kinds=kinds)
+    if settings.split_by is None and len(corpus.parts) > 1:
+        corpus.remarks += [f"warning: {line}" for line in group_findings(table, columns, whole.labels, filled)]
     if columns.label_kind == CLASS:
-        split.remarks += odd_labels(Counter(whole.labels))
-        split.warn(lambda part: absent_labels(part, _repeated(whole.labels)))
+        corpus.remarks += odd_labels(Counter(whole.labels))
+        corpus.warn(lambda part: absent_labels(part, _repeated(whole.labels)))
     else:
-        split.warn()
+        corpus.warn()
     given = ((name, spelled_with(other, columns.decimals)) for name, other in given_tables(table, settings, read_table))
-    corpus = split.corpus((_labelled(other, columns, settings, name)[0] for name, other in given), settings)
+    corpus.take_files((_labelled(other, columns, settings, name)[0] for name, other in given), settings)
     return labelled_corpus(corpus, classes, columns, settings)
 
 
 def labelled_corpus(
-    corpus: Corpus[Labelled], classes: tuple[str, ...] | None, columns: Columns, settings: DataSettings
+    corpus: RowCorpus[Labelled], classes: tuple[str, ...] | None, columns: Columns, settings: DataSettings
 ) -> LabelledCorpus:
     """Return the corpus with its classes, and a remark for each part with labels not seen in training."""
-    remarks, parts, train = corpus.remarks, corpus.parts, corpus.parts["train"]
+    train = corpus.parts["train"]
     if classes is not None:
         several = columns.label_kind == LABEL_SET
-        for name, part in parts.items():
+        for name, part in corpus.parts.items():
             known = check_labels(part, columns, classes if several else train.labels, settings)
-            remarks += tuple(f"{name}: {remark}" for remark in known)
-        remarks += tuple(absent_labels(train, classes, LABEL_SET)) if several else ()
+            corpus.remarks += [f"{name}: {remark}" for remark in known]
+        corpus.remarks += absent_labels(train, classes, LABEL_SET) if several else []
         classes = classes if several else classes_of(train)
-    return LabelledCorpus(corpus.fingerprint, parts, remarks, classes, columns, skipped=corpus.skipped)
+    return LabelledCorpus(**vars(corpus), classes=classes, columns=columns)
 
 
 def whole_table(
@@ -97,7 +97,7 @@ def whole_table(
 def _labelled(
     table: Table, columns: Columns, settings: DataSettings, name: str = "whole"
 ) -> tuple[Labelled, list[int]]:
-    """The rows that have a text and a label, and which of the table's they are."""
+    """Return the rows that have a text and a label, and their positions in the table."""
     if columns.label is None:
         raise DataError(f"{table.name}: there is no label column to learn: name it with --label")
     for text in text_parts(columns.text, table.columns):
@@ -122,7 +122,7 @@ def rows_as_part(
     name: str = "given",
     labels: list[str] | None = None,
 ) -> Labelled:
-    """These rows of a table as a part; without labels, for a model to say something of."""
+    """Return these rows of a table as a part; without labels, for predictions."""
     for column in columns.also:
         require_column(table.name, column, table.columns, "--extra-columns")
     values = {column: [table.columns[column][row] for row in rows] for column in columns.also}
@@ -139,6 +139,7 @@ def rows_as_part(
 
 
 def classes_of(whole: Labelled) -> tuple[str, ...]:
+    """Return the classes, sorted (numbers by size); raise `DataError` if there is only one."""
     different = set(whole.labels)
     if len(different) == 1:
         raise DataError(
@@ -186,7 +187,7 @@ def _repeated(labels: Iterable[str]) -> list[str]:
 
 
 def labels_in_words(whole: Labelled, label_kind: str | None) -> str:
-    """How many labels there are, and of how many rows each is true; or what the numbers are."""
+    """Return a remark on the number of labels and their shares, or on the range of the numbers."""
     if label_kind == NUMBER:
         numbers = [float(label) for label in whole.labels]
         return f"numbers from {min(numbers):g} to {max(numbers):g}, {np.mean(numbers):.4g} on average"
@@ -199,25 +200,25 @@ def labels_in_words(whole: Labelled, label_kind: str | None) -> str:
     return f"{len(counts):,} labels: {shares}; {some}"
 
 
-# --- pictures with a class each ---
+# --- pictures with a class ---
 
 PICTURE_COLUMNS = Columns(None, "the name of its folder", CLASS, "a class for each image", IMAGE)
 
 
 class PicturePart(Labelled):
-    """Pictures, and a class for each. Equal ones are never in two parts that were split, whatever their files."""
+    """One part of the pictures, with a class for each. Equal pictures are never in two parts."""
 
     noun: ClassVar[str] = "picture"
     has_text: ClassVar[bool] = False
 
     @cached_property
-    def digests(self) -> Numbers:
+    def digests(self) -> UInts:
         assert self.pixels is not None
         return digests_of(picture.tobytes() for picture in self.pixels)
 
 
 def split_pictures(pictures: Pictures, settings: DataSettings) -> LabelledCorpus:
-    """Parts that are given, as folders or files, are taken as they are; others are split off what is for training."""
+    """Divide pictures, and add the parts that have their own folders or files."""
     whole = _picture_part(pictures)
     classes = classes_of(whole)
     files, _ = requested_parts(settings)
@@ -236,13 +237,13 @@ def split_pictures(pictures: Pictures, settings: DataSettings) -> LabelledCorpus
     table, facts = Table(pictures.name, {}, ours.lines), [labels_in_words(ours, CLASS)]
     notes, kinds = [pictures.note] if pictures.note else [], kinds_of(names_of(ours.labels, CLASS), classes)
     how = replace(settings, **own)
-    split = split_rows(ours, table, range(len(ours)), how, alike="picture", facts=facts, notes=notes, kinds=kinds)
-    split.fingerprint = whole.fingerprint
-    split.warn(lambda part: absent_labels(part, _repeated(ours.labels)))
+    corpus = split_rows(ours, table, range(len(ours)), how, alike="picture", facts=facts, notes=notes, kinds=kinds)
+    corpus.fingerprint = whole.fingerprint
+    corpus.warn(lambda part: absent_labels(part, _repeated(ours.labels)))
     for part in given.values():
-        split.take(part)
+        corpus.take(part)
     read = ((name, read_pictures(path, settings.size_of_images())) for name, path in files.items())
-    corpus = split.corpus((_picture_part(other, name) for name, other in read), settings)
+    corpus.take_files((_picture_part(other, name) for name, other in read), settings)
     return labelled_corpus(corpus, classes, PICTURE_COLUMNS, settings)
 
 
@@ -253,7 +254,7 @@ def whole_pictures(pictures: Pictures, name: str, classes: Collection[str], sett
 
 
 def as_table(pictures: Pictures) -> tuple[Table, Columns]:
-    """Pictures by what tells them apart, for looking at what is odd about them."""
+    """Return pictures as a table of their digests and labels, for `data check`."""
     part = _picture_part(pictures)
     columns = {"picture": [f"{number:x}" for number in part.digests.tolist()], "label": pictures.labels}
     return Table(pictures.name, columns, part.lines), replace(PICTURE_COLUMNS, label="label", also=("picture",))

@@ -1,4 +1,4 @@
-"""Pairs of texts: which columns hold them, and what is learned from and held out to see how well."""
+"""Pairs of texts: their columns, and their division into parts."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -8,15 +8,14 @@ from glassformer.config.sections import DataSettings
 from glassformer.data.columns.heuristics import NAMES, by_name, only_column, require_column
 from glassformer.data.io.aligned import SOURCE, TARGET, read_pairs
 from glassformer.data.io.table import Table
-from glassformer.data.split.base import Corpus
-from glassformer.data.split.rows import NO_PAIR, RowPart, given_tables, skip_rows, split_rows
+from glassformer.data.split.rows import NO_PAIR, RowCorpus, RowPart, given_tables, skip_rows, split_rows
 from glassformer.data.wording import listed
 
 
 def pair_columns(where: str, names: Iterable[str], settings: DataSettings) -> tuple[str, str] | None:
-    """The columns of a text and its translation: those that were named, or that have well-known names.
+    """Return the columns of a text and its translation, by --source and --target or by well-known names.
 
-    None: nobody named one, and not both are found; or there is another text or label, named or of a well-known name.
+    None: the table does not look like pairs, or it has another text or label.
     """
     names = list(names)
     if settings.source is None and settings.target is None:
@@ -38,7 +37,7 @@ def pair_columns(where: str, names: Iterable[str], settings: DataSettings) -> tu
 
 
 def _other_side(where: str, names: list[str], side: str) -> str:
-    """The column of the other side, by its name, or because it is the only one left."""
+    """Return the column of the other side, by its name or because no other is left."""
     found = by_name(names, NAMES[side]) or (names if len(names) == 1 else [])
     if not found:
         others = f"name one of {listed(names)}" if names else "there is no other column: name one"
@@ -47,7 +46,7 @@ def _other_side(where: str, names: list[str], side: str) -> str:
 
 
 class Pairs(RowPart):
-    """One part: texts, and a translation of each. A sentence with several translations is in one part alone."""
+    """One part of the pairs. A sentence with several translations is in one part only."""
 
     @property
     def sources(self) -> list[str]:
@@ -58,17 +57,18 @@ class Pairs(RowPart):
         return self.labels
 
 
-PairCorpus = Corpus[Pairs]
+PairCorpus = RowCorpus[Pairs]
 
 
 def split_pairs(table: Table, source: str, target: str, settings: DataSettings) -> PairCorpus:
-    """Files that were given are taken as they are; other parts are split off the table. `source`, `target`: columns."""
+    """Divide a table of pairs, and add the files of parts. `source`, `target`: columns."""
     whole, filled = _pairs(table, source, target, settings)
-    split = split_rows(whole, table, filled, settings, alike="source", facts=table.remarks)
-    split.warn()
+    corpus = split_rows(whole, table, filled, settings, alike="source", facts=table.remarks)
+    corpus.warn()
     given = given_tables(table, settings, read_pairs)
     parts = ((whole_pairs(other, source, target, name, settings), other.remarks) for name, other in given)
-    return split.corpus((replace(part, remarks=(*said, *part.remarks)) for part, said in parts), settings)
+    corpus.take_files((replace(part, remarks=(*notes, *part.remarks)) for part, notes in parts), settings)
+    return corpus
 
 
 def whole_pairs(table: Table, source: str, target: str, name: str, settings: DataSettings) -> Pairs:
@@ -84,7 +84,7 @@ def whole_pairs(table: Table, source: str, target: str, name: str, settings: Dat
 def _pairs(
     table: Table, source: str, target: str, settings: DataSettings, name: str = "whole"
 ) -> tuple[Pairs, list[int]]:
-    """The rows that have both texts, and which of the table's they are."""
+    """Return the rows that have both texts, and their positions in the table."""
     sources = table.columns[require_column(table.name, source, table.columns, "--source")]
     targets = table.columns[require_column(table.name, target, table.columns, "--target")]
     filled = [row for row, text in enumerate(sources) if text.strip() and targets[row].strip()]

@@ -1,4 +1,4 @@
-"""Rows of a table, or pictures, divided into parts, whatever they hold."""
+"""Rows of a table, or pictures, divided into parts."""
 
 import datetime
 import hashlib
@@ -14,63 +14,40 @@ from numpy.typing import NDArray
 from glassformer.config.data_section import APART, ERROR, EXACT
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
+from glassformer.data import same_text
 from glassformer.data.columns.dates import are_other_dates, times_of
 from glassformer.data.columns.heuristics import require_column
 from glassformer.data.io.table import Table
-from glassformer.data.order import Numbers, mix
-from glassformer.data.same_text import (
-    KEPT_TOGETHER,
-    NO_PAIRS,
-    digests_of,
-    in_other_letters,
-    near_duplicates,
-    near_in_words,
-    normal_form,
-    sketch_of,
-)
-from glassformer.data.split.base import (
-    PURPOSES,
-    REFITTED,
-    Corpus,
-    Mask,
-    Rows,
-    assign,
-    digest,
-    group_rows,
-    hold_out_by_chance,
-    hold_out_by_time,
-    number_values,
-    overlap,
-    requested_parts,
-    training_in_words,
-)
+from glassformer.data.order import Ints, UInts, mix
+from glassformer.data.split import base
+from glassformer.data.split.base import PURPOSES, Corpus, RowMask, digest
 from glassformer.data.wording import counted, lines_in_words
 
 T = TypeVar("T")
 
-FEW_ROWS = 10
-"""A part of fewer rows deserves a warning."""
+MIN_SCORED_ROWS = 10
+"""Number of rows in a part below which a warning says that scores mean little."""
 
 
 @dataclass(frozen=True, eq=False)
 class RowPart:
-    """One part that is made of rows: texts, and what is to be said of each."""
+    """One part of the rows: texts, labels and columns."""
 
     name: str
     texts: list[str]
-    """What each is known by: its text, or its values, or its file."""
+    """The text of each row; for rows without a text, their values or the name of their file."""
     labels: list[str]
-    """The label of each, or its translation."""
+    """The label of each row, or its translation."""
     lines: list[int]
-    """Where each row begins in its file."""
+    """Line on which each row begins in its file."""
     origin: str
-    """The file or data set they come from."""
+    """The file or data set."""
     columns: dict[str, list[str]] = field(default_factory=dict)
     """The values of number and category columns."""
     pixels: NDArray[np.uint8] | None = None
-    """N×H×W×C, where there are images."""
+    """N×H×W×C; None without images."""
     top: int | None = None
-    """The value that was white, where these come from arrays."""
+    """The value that was white in the original arrays; None for image files."""
     remarks: tuple[str, ...] = ()
     """One line per anomaly of the part."""
     skipped: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -79,39 +56,37 @@ class RowPart:
     """Columns of its file that the run does not read."""
 
     noun: ClassVar[str] = "row"
-    """What one of them is called."""
+    has_text: ClassVar[bool] = True
+    """Whether the model reads `texts`, and does not only show them to people."""
 
     def __len__(self) -> int:
         return len(self.texts)
 
-    has_text: ClassVar[bool] = True
-    """Whether `texts` are read, and not only what people know the rows by."""
+    @cached_property
+    def digests(self) -> UInts:
+        """Digests of the texts, which ignore white space around them."""
+        return same_text.digests_of(text.strip().encode() for text in self.texts)
 
     @cached_property
-    def digests(self) -> Numbers:
-        """Equal ones for texts that are equal but for the blanks around them."""
-        return digests_of(text.strip().encode() for text in self.texts)
-
-    @cached_property
-    def keys(self) -> Numbers:
-        """Equal ones for rows that are equal in all that is read: text and columns in their normal form, and image."""
+    def keys(self) -> UInts:
+        """Digests of all that the model reads: texts and columns in their normal form, and images."""
         if not self.has_text:
             return self.beside
-        return mix(digests_of(normal_form(text).encode() for text in self.texts), self.beside)
+        return mix(same_text.digests_of(same_text.normal_form(text).encode() for text in self.texts), self.beside)
 
     @cached_property
-    def beside(self) -> Numbers:
-        """Equal ones for rows that are equal in what is read beside a text; where that is nothing, zeros."""
+    def beside(self) -> UInts:
+        """Digests of all that the model reads besides the text; zeros if it reads nothing else."""
         if not self.columns and self.pixels is None:
             return np.zeros(len(self), dtype=np.uint64)
 
         def content(row: int) -> bytes:
-            values = "\0".join(normal_form(values[row]) for values in self.columns.values()).encode()
+            values = "\0".join(same_text.normal_form(values[row]) for values in self.columns.values()).encode()
             return values if self.pixels is None else values + b"\0" + self.pixels[row].tobytes()
 
-        return digests_of(map(content, range(len(self))))
+        return same_text.digests_of(map(content, range(len(self))))
 
-    def same(self, rule: str) -> Numbers:
+    def same(self, rule: str) -> UInts:
         """Return keys that are equal for rows that must share a part, by `data.same_text`. The key of a row without a
         text is made of the values in all other columns."""
         if rule != EXACT:
@@ -120,21 +95,23 @@ class RowPart:
         return np.where(blank, self.keys, self.digests) if blank.any() else self.digests
 
     def in_other_letters(self, rule: str) -> str:
-        """How many of the rows that repeat an earlier one do so in other letters, in words; nothing, if none does."""
+        """Return a remark on the number of repeated rows that are written differently; empty for none."""
         if rule == EXACT or not self.has_text:
             return ""
-        return in_other_letters(len(np.unique(mix(self.digests, self.beside))) - len(np.unique(self.keys)))
+        return same_text.in_other_letters(len(np.unique(mix(self.digests, self.beside))) - len(np.unique(self.keys)))
 
-    def near_duplicates(self) -> NDArray[np.int64]:
-        """Pairs of rows whose texts are nearly the same, the earlier first; of equal rows, only the first is in any."""
+    def near_duplicates(self) -> Ints:
+        """Return pairs of rows with nearly the same text, the earlier first; of equal rows, only the first counts."""
         if not self.has_text:
-            return NO_PAIRS
+            return same_text.NO_PAIRS
         beside = self.beside.tolist()
-        return near_duplicates(self.keys, lambda row: sketch_of(normal_form(self.texts[row]), beside[row]))
+        return same_text.near_duplicates(
+            self.keys, lambda row: same_text.sketch_of(same_text.normal_form(self.texts[row]), beside[row])
+        )
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same rows."""
+        """Digest of all rows."""
         whole = hashlib.sha256()
         for text, label in zip(self.texts, self.labels, strict=True):
             whole.update(f"{len(text)}:{len(label)}:{text}{label}".encode())
@@ -144,7 +121,7 @@ class RowPart:
         return digest(whole.hexdigest(), *beside) if beside else whole.hexdigest()
 
     def select(self, name: str, rows: list[int]) -> Self:
-        """These rows, as a part of that name."""
+        """Return these rows as a part with this name."""
 
         def of(values: list[T]) -> list[T]:
             return [values[row] for row in rows]
@@ -154,7 +131,7 @@ class RowPart:
         return type(self)(name, of(self.texts), of(self.labels), of(self.lines), self.origin, columns, pixels, self.top)
 
     def join(self, other: Self) -> Self:
-        """These rows, and then the other's, under this name."""
+        """Return these rows and then those of the other part, under this name."""
         columns = {name: values + other.columns[name] for name, values in self.columns.items()}
         pixels = None
         if self.pixels is not None and other.pixels is not None:
@@ -170,43 +147,39 @@ P = TypeVar("P", bound=RowPart)
 
 
 @dataclass(eq=False)
-class RowSplit(Generic[P]):
-    """Rows on their way to a corpus: their parts so far, and what there is to say of them."""
+class RowCorpus(Corpus[P], Generic[P]):
+    """Rows divided into parts."""
 
-    parts: dict[str, P]
-    fingerprint: str
-    remarks: list[str]
-    same_text: str
-    skipped: Counter[str] = field(default_factory=Counter)
-    """Number of skipped rows, by reason."""
+    same_text: str = field(kw_only=True)
+    """The setting `data.same_text`."""
+    skipped: Counter[str] = field(default_factory=Counter, kw_only=True)
 
     def warn(self, further: Callable[[P], list[str]] = lambda part: []) -> None:
-        """Say what makes a held-out part tell little, and what is `further` said of it."""
+        """Add warnings about small parts, and those that `further` returns."""
         for name in list(self.parts)[1:]:
             part = self.parts[name]
-            if len(part) < FEW_ROWS:
+            if len(part) < MIN_SCORED_ROWS:
                 self.remarks.append(f"warning: a score over {counted(len(part), 'row')} of {name} says little")
             self.remarks += further(part)
 
     def take(self, part: P) -> None:
-        """A part that came as it is: where it is from, what else is said of it, what of it is trained on."""
+        """Add a part that was not split off, with remarks on its origin and its overlap with training."""
         self.parts[part.name] = part
         self.remarks += [f"{part.name} from {part.origin}: {counted(len(part), part.noun)}"]
         self.remarks += [*skipped_lines(part.skipped, part.noun), *part.remarks]
         self.skipped.update(_counts(part))
-        self.remarks += overlap(
-            part.name, part.same(self.same_text), self.parts["train"].same(self.same_text), part.noun
-        )
+        texts, train = (one.same(self.same_text) for one in (part, self.parts["train"]))
+        self.remarks += base.overlap(part.name, texts, train, part.noun)
 
-    def corpus(self, given: Iterable[P], settings: DataSettings) -> Corpus[P]:
-        """All parts, with those from files of their own; a refit learns from a validation part among them too."""
-        for part in given:
+    def take_files(self, parts: Iterable[P], settings: DataSettings) -> None:
+        """Add the parts with files of their own; a refit also learns from the validation part."""
+        for part in parts:
             self.fingerprint = digest(self.fingerprint, part.name, part.fingerprint)
             self.take(part)
         if settings.refit and "validation" in self.parts:
             self.parts["train"] = self.parts["train"].join(self.parts.pop("validation"))
-            self.remarks.append(REFITTED)
-        return Corpus(self.fingerprint, in_order(self.parts), tuple(self.remarks), skipped=dict(self.skipped))
+            self.remarks.append(base.REFITTED)
+        self.parts = in_order(self.parts)
 
 
 def split_rows(
@@ -218,61 +191,54 @@ def split_rows(
     alike: str,
     facts: Sequence[str],
     notes: Sequence[str] = (),
-    kinds: Rows | None = None,
-) -> RowSplit[P]:
-    """The training part, and those that are held out of it.
+    kinds: Ints | None = None,
+) -> RowCorpus[P]:
+    """Divide rows into the training part and the parts that are held out.
 
-    `rows`: which of the table's they are. Each of the `kinds` is held out by its share, and stays in training. `alike`:
-    what rows have in common that stay together. `facts` are said of them after their number, `notes` after how they
-    were divided.
+    `rows`: their positions in the table. `kinds`: classes by which the split is stratified. `alike`: name of what equal
+    rows have in common. `facts` are remarks after the number of rows, `notes` remarks after the split.
     """
     same, column = whole.same(settings.same_text), settings.split_by
     is_mixed = whole.has_text and (bool(whole.columns) or whole.pixels is not None)
-    digests = same if is_mixed else whole.digests  # the very letters, so that both rules draw alike
-    texts, near = number_values(same), NO_PAIRS
+    digests = same if is_mixed else whole.digests  # the exact letters, so that both rules draw alike
+    texts, near = base.number_values(same), same_text.NO_PAIRS
     if settings.near_duplicates == APART:
         near = whole.near_duplicates()
-        texts = group_rows(whole.keys, pairs=near.tolist())
-    fractions = requested_parts(settings)[1]
+        texts = base.group_rows(whole.keys, pairs=near.tolist())
+    fractions = base.requested_parts(settings)[1]
     values, times = _split_by(table, rows, settings)
     classes = np.zeros(len(rows), dtype=np.int64) if kinds is None else kinds
-    groups = group_rows(texts, values)
-
-    def too_few(wanted: str) -> DataError:
-        there = f"{counted(len(rows), 'row')}, {len(np.unique(texts)):,} of them different"
-        if values is not None and not times:
-            there = f"{counted(len(np.unique(groups)), 'group')} in column '{column}'"
-        return DataError(f"{table.name} has {there}: too few for {wanted}")
-
-    held: dict[str, Mask] | None = {}
+    groups = base.group_rows(texts, values)
+    size = f"{counted(len(rows), 'row')}, {len(np.unique(texts)):,} of them different"
+    if values is not None and not times:
+        size = f"{counted(len(np.unique(groups)), 'group')} in column '{column}'"
+    held: dict[str, RowMask] | None = {}
     if fractions and times:
-        held = hold_out_by_time(texts, times, fractions)
+        held = base.hold_out_by_time(texts, times, fractions)
     elif fractions:
-        held = hold_out_by_chance(digests, groups, classes, fractions, settings.split_seed)
+        held = base.hold_out_by_chance(digests, groups, classes, fractions, settings.split_seed)
     if held is None or not all(inside.any() for inside in held.values()):
-        raise too_few(f"{len(fractions) + 1} parts ({', '.join(['train', *fractions])})")
+        raise base.too_few(table.name, size, fractions)
     if times and settings.folds is not None and not settings.refit:
         raise DataError(
             f"{table.name}: data.folds would learn from rows later than those held out by column '{column}'"
         )
-    assignment = assign(held, digests, groups, classes, settings)
-    if assignment is None:
-        raise too_few(f"{settings.folds} folds (--folds)")
+    assignment = base.assign(table.name, size, held, digests, groups, classes, settings)
     parts = in_order({name: whole.select(name, np.flatnonzero(of).tolist()) for name, of in assignment.parts.items()})
     shares = [f"{counted(len(parts[name]), whole.noun)} held out {PURPOSES[name]}" for name in list(parts)[1:]]
     remarks = [counted(len(whole), whole.noun) + (f": {' and '.join(shares)}" if shares else ""), *facts]
     if values is not None and (held or settings.folds):
         remarks.append(_in_words(held, times, column))
     learned = f"{len(parts['train']):,} of {counted(assignment.before_share, 'row')}"
-    remarks += training_in_words(settings, learned, assignment.in_every_fold)
+    remarks += base.training_in_words(settings, learned, assignment.in_every_fold)
     remarks += [*notes, *skipped_lines(whole.skipped, whole.noun), *whole.remarks]
     if again := len(whole) - len(np.unique(same)):
         repeats = f"{counted(again, f'{whole.noun} repeats', f'{whole.noun}s repeat')} an earlier {alike}"
         remarks.append(f"{repeats}{whole.in_other_letters(settings.same_text)}")
     if len(near):
-        remarks.append(f"{near_in_words(near, alike)} {KEPT_TOGETHER}")
+        remarks.append(f"{same_text.near_in_words(near, alike)} {same_text.KEPT_TOGETHER}")
     fingerprint = whole.fingerprint if values is None else digest(whole.fingerprint, *values)
-    return RowSplit(parts, fingerprint, remarks, settings.same_text, _counts(whole))
+    return RowCorpus(fingerprint, parts, remarks, same_text=settings.same_text, skipped=_counts(whole))
 
 
 def _counts(part: RowPart) -> Counter[str]:
@@ -283,7 +249,7 @@ def _counts(part: RowPart) -> Counter[str]:
 def _split_by(
     table: Table, rows: Sequence[int], settings: DataSettings
 ) -> tuple[list[str] | None, list[datetime.datetime]]:
-    """The values of the column that holds rows together, and if they are dates, these."""
+    """Return the values of the column `data.split_by`, and the moments if they are dates."""
     column = settings.split_by
     if column is None:
         return None, []
@@ -298,8 +264,8 @@ def _split_by(
     return values, times
 
 
-def _in_words(held: Mapping[str, Mask], times: Sequence[datetime.datetime], column: str | None) -> str:
-    """What held rows together."""
+def _in_words(held: Mapping[str, RowMask], times: Sequence[datetime.datetime], column: str | None) -> str:
+    """Return the remark on the column `data.split_by`."""
     if not times:
         return f"split by column '{column}': rows alike in it stay together"
     begins = ", ".join(
@@ -312,8 +278,8 @@ def _in_words(held: Mapping[str, Mask], times: Sequence[datetime.datetime], colu
 def given_tables(
     table: Table, settings: DataSettings, read: Callable[[str, DataSettings], Table]
 ) -> Iterable[tuple[str, Table]]:
-    """The files that were named for a part, and a data set's own test rows where nothing else is the test."""
-    given = {name: read(path, settings) for name, path in requested_parts(settings)[0].items()}
+    """Return the tables of the files for parts, and a data set's own test rows if there is no other test set."""
+    given = {name: read(path, settings) for name, path in base.requested_parts(settings)[0].items()}
     if table.test is not None and settings.test is None and settings.test_fraction == 0:
         given["test"] = table.test()
     return given.items()
@@ -353,5 +319,5 @@ def skipped_lines(skipped: Mapping[str, Sequence[int]], noun: str = "row") -> li
 
 
 def in_order(parts: Mapping[str, T]) -> dict[str, T]:
-    """The parts in the order in which they are always listed."""
+    """Return the parts in the order in which they are always listed."""
     return {name: parts[name] for name in ("train", *PURPOSES) if name in parts}

@@ -23,7 +23,7 @@ from glassformer.config.presets import reads_stream
 from glassformer.config.resolve import Config
 from glassformer.config.sentences import sentence
 from glassformer.data.packing.store import pack
-from glassformer.data.split.documents import Part
+from glassformer.data.split.documents import TextPart
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.split.pairs import Pairs
 from glassformer.data.wording import counted
@@ -188,14 +188,14 @@ def uses(family: Family, loaded: Any, part: Any) -> Iterator[object]:
 
 
 @uses.register
-def language_uses(family: LanguageFamily, loaded: LoadedLanguageModel, part: Part) -> Iterator[object]:
+def language_uses(family: LanguageFamily, loaded: LoadedLanguageModel, part: TextPart) -> Iterator[object]:
     start = loaded.tokenizer.start
     prompt = [0 if start is None else start]
     return generate(loaded.model, [prompt], Sampling(), most=WARM_UP + TIMED, never=list(loaded.tokenizer.specials))
 
 
 @uses.register
-def masked_uses(family: MaskedFamily, loaded: LoadedMasked, part: Part) -> Iterator[object]:
+def masked_uses(family: MaskedFamily, loaded: LoadedMasked, part: TextPart) -> Iterator[object]:
     window = stack_rows(device_of(loaded.model), [pack(part, loaded.tokenizer, silent).ids[: loaded.model.context]])
     return (loaded.model(window) for _ in itertools.count())
 
