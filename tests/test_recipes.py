@@ -9,7 +9,6 @@ import pytest
 import yaml
 
 from glassformer.cli.main import main
-from glassformer.config.errors import silent
 from glassformer.config.resolve import read_config
 from glassformer.families.requests import ConfigRequest
 from glassformer.verbs.train import train
@@ -58,7 +57,7 @@ def test_a_recipe_trains(recipe: Path, tmp_path: Path, capsys: pytest.CaptureFix
 def test_a_recipe_of_a_translator_is_the_same_on_a_cpu_and_a_gpu(name: str) -> None:
     (recipe,) = (path for path in RECIPES if path.stem == name)
     file = read_config(recipe)
-    cpu, gpu = (ConfigRequest(file, {"device": device}, silent).resolve({}) for device in ("cpu", "cuda"))
+    cpu, gpu = (ConfigRequest(file, {"device": device}).resolve({}) for device in ("cpu", "cuda"))
     assert cpu.model == gpu.model
     assert cpu.training == replace(gpu.training, device="cpu")
 

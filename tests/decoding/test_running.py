@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+from glassformer.config.messages import listening
 from glassformer.decoding.options import Sampling
 from glassformer.decoding.running import DRAWS, LIKELIEST, Request, RunningBatch, Written
 from glassformer.decoding.sampling import GREEDY
@@ -107,7 +108,8 @@ def test_an_encoder_whose_state_cannot_be_held_in_place(monkeypatch: pytest.Monk
     model: LanguageModel = model_of("lstm")
     monkeypatch.setattr("glassformer.encoders.base.TensorState.fix", lambda state, extent: False)
     said: list[str] = []
-    batch = RunningBatch(model, 2, room=8, fixed=True, say=said.append)
+    with listening(said.append):
+        batch = RunningBatch(model, 2, room=8, fixed=True)
     requests = [Request(prompt_of(length, seed=length), GREEDY, 6) for length in (2, 5)]
     batch.join(dict(enumerate(requests)))
     texts: dict[int, list[int]] = {}

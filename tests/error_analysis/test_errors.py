@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import glassformer as gf
-from glassformer.config.errors import DataError, Misuse, RunError, silent
+from glassformer.config.errors import DataError, Misuse, RunError
 from glassformer.data.packing.store import Tokens
 from glassformer.data.split.labelled import Labelled
 from glassformer.error_analysis.analysis import brief_errors, compare_errors, error_findings
@@ -310,7 +310,7 @@ def test_rows_of_two_files_that_stand_on_one_line(made: Callable[[str], Path]) -
     one = evaluate_run(made("texts"), EvaluateOptions())
     assert isinstance(one.part, Labelled)
     twice = replace(one, part=replace(one.part, lines=[3] * len(one.part)))
-    first, second = match_records(RunPair(twice, twice, ("one", "two"), silent), lambda side: side.part.lines)
+    first, second = match_records(RunPair(twice, twice, ("one", "two")), lambda side: side.part.lines)
     assert first == second == one.evaluation.records
 
 
@@ -432,7 +432,7 @@ def evaluated(*records: dict[str, Any]) -> EvaluatedPart:
 
 def test_a_family_of_ones_own_has_its_worst_records() -> None:
     one, other, third = {"name": "a", "loss": 0.5}, {"name": "b", "loss": 2.5}, {"name": "c", "loss": 0.0, "more": []}
-    request = ErrorRequest(evaluated(one, other, third), None, "", 0.95, silent)
+    request = ErrorRequest(evaluated(one, other, third), None, "", 0.95)
     (found,) = error_findings(Things(), request)
     (table,) = found.panels
     assert isinstance(table, Table)
@@ -445,7 +445,7 @@ def test_a_family_of_ones_own_has_its_worst_records() -> None:
     assert found.sentence == "2 things: misses 2 on average, 3 at worst."
     for nothing in (evaluated(), evaluated({"name": "a"})):
         assert error_findings(Things(), replace(request, evaluated=nothing)) == []
-    pair = RunPair(request.evaluated, evaluated(other, other, other), ("one", "two"), silent)
+    pair = RunPair(request.evaluated, evaluated(other, other, other), ("one", "two"))
     assert compare_errors(Things(), pair)[0].sentence.startswith("Mean loss 1 against 2.5")
 
 

@@ -68,7 +68,7 @@ def test_our_translator_goes_out(settings: dict[str, Any], tmp_path: Path) -> No
         close(back(**batch, decoder_input_ids=target).logits, wanted)
     for text in ENGLISH[:2]:
         sides, context = (tokenizer, tokenizer), config.model.context
-        found = translate_texts(model, sides, [text], GREEDY, context=context, say=print)[0]
+        found = translate_texts(model, sides, [text], GREEDY, context=context)[0]
         source = cut(text, return_tensors="pt")
         most = min(31, 3 * source["input_ids"].shape[1] + 20)
         generated = back.generate(**source, do_sample=False, max_new_tokens=most, max_length=None)

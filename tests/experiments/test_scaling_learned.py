@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.config.errors import silent
 from glassformer.config.resolve import resolve
 from glassformer.data.datasets.generated import recall_rows
 from glassformer.experiments import associative_recall, variants
@@ -94,7 +93,7 @@ def test_learned_positions_end(monkeypatch: pytest.MonkeyPatch) -> None:
     small = {"DATA": "copy:rows=300", "CONTEXT": 8, "TEXTS": 5, "POSITION_UPDATES": 2}
     for name, value in {**small, "POSITIONS": {"learned": "learned", "rotary": "rotary"}}.items():
         monkeypatch.setattr(variants, name, value)
-    found = variants.beyond_part(ScalingRequest(width=16, layers=1), CPU, silent).numbers["loss"]
+    found = variants.beyond_part(ScalingRequest(width=16, layers=1), CPU).numbers["loss"]
     assert {kind: len(losses) for kind, losses in found.items()} == {"learned": 8, "rotary": 32}
     assert all(min(losses) > 0 for losses in found.values())
 
@@ -134,7 +133,7 @@ def test_scores_by_length() -> None:
 def test_with_attention_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"ATTENTION_UPDATES": 1, "ROWS": 60, "LONGEST": 4}.items():
         monkeypatch.setattr(variants, name, value)
-    section = variants.attention_part(ScalingRequest(width=16, minutes=0.5), CPU, silent)
+    section = variants.attention_part(ScalingRequest(width=16, minutes=0.5), CPU)
     assert "Undertrained: with attention " in section.finding
     assert section.finding.endswith("for the baseline. Use --minutes 3 or more before you compare them.")
     numbers = section.numbers

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from glassformer.config.errors import DataError, silent
+from glassformer.config.errors import DataError
 from glassformer.data.io import source as source_module
 from glassformer.data.packing import packer as packing
 from glassformer.data.packing.store import Shards
@@ -75,7 +75,7 @@ def test_labels_and_what_is_held_out(tmp_path: Path) -> None:
     train(out=tmp_path / "run", resume=True, **{"training.steps": 3})
     assert run.card()["data"]["fingerprint"] == card["data"]["fingerprint"]
     settings = {"data.path": spec, "data.validation_fraction": 0.5}
-    config, _ = infer_config({}, settings, silent)
+    config, _ = infer_config({}, settings)
     assert (config.data.validation, config.data.test) == (None, f"{spec}#test")
 
 
@@ -88,9 +88,9 @@ def test_pairs_by_language(tmp_path: Path) -> None:
         for name, count in {"train": 20, "validation": 5}.items()
     }
     datasets.DatasetDict(splits).save_to_disk(tmp_path / "set")
-    config, table = infer_config({}, {"data.path": f"hf:{tmp_path / 'set'}"}, silent)
+    config, table = infer_config({}, {"data.path": f"hf:{tmp_path / 'set'}"})
     assert (config.task, config.data.source, config.data.target) == ("translation", "en", "de")
-    parts = prepare(config, silent, rows=table).corpus.parts
+    parts = prepare(config, rows=table).corpus.parts
     assert {name: len(part) for name, part in parts.items()} == {"train": 20, "validation": 5}  # type: ignore[arg-type]
     assert parts["validation"].targets == [text[::-1] for text in texts(5, 5)]  # type: ignore[union-attr]
 
@@ -104,8 +104,8 @@ def test_shards_are_learned_from_and_judged_as_one_file(tmp_path: Path, monkeypa
 
     def one(name: str) -> tuple[Any, Any, Any, LanguageModelling]:
         trained = train(file, out=tmp_path / name, **tiny(training__steps=3))
-        config, table = infer_config({}, {"data.path": str(file), **tiny()}, silent)
-        task = prepare(config, silent, rows=table).task
+        config, table = infer_config({}, {"data.path": str(file), **tiny()})
+        task = prepare(config, rows=table).task
         assert isinstance(task, LanguageModelling)
         batches = [task.batch(step).ids.tolist() for step in range(50)]
         floor = judge_unigrams(task, "validation", 64)[0]

@@ -11,7 +11,7 @@ import torch
 
 import glassformer as gf
 from glassformer.cli.main import main
-from glassformer.config.errors import Misuse, SettingError, silent
+from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.presets import MASKED
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import TokenizerSettings
@@ -71,8 +71,8 @@ def loaded(run: Path) -> LoadedMasked:
 @pytest.mark.slow
 def test_a_rule_is_learned_beyond_counting(run: Path, corpus: str) -> None:
     found = gf.evaluate(run)
-    config, table = infer_config({}, {"data.path": corpus, **WORDS}, lambda line: None)
-    prepared = prepare(config, lambda line: None, rows=table)
+    config, table = infer_config({}, {"data.path": corpus, **WORDS})
+    prepared = prepare(config, rows=table)
     assert isinstance(prepared.task, MaskedModelling)
     counting, _ = judge_hidden(prepared.task, "validation")
     assert found.metrics["tokens"] == counting.metrics["tokens"]
@@ -201,7 +201,7 @@ def test_the_next_view_says_what_fill_says(loaded: LoadedMasked) -> None:
     assert isinstance(view, View)
     (panel,) = view.panels
     assert isinstance(panel, Choices)
-    found = fill(loaded.model, loaded.tokenizer, text, context=loaded.config.model.context, most=12, say=silent)
+    found = fill(loaded.model, loaded.tokenizer, text, context=loaded.config.model.context, most=12)
     (guesses,) = found.places
     assert list(panel.rows) == [loaded.tokenizer.shown(guess.id) for guess in guesses]
     np.testing.assert_allclose(panel.values[:, 3], [guess.probability for guess in guesses], atol=1e-6)

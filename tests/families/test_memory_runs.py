@@ -22,7 +22,8 @@ from PIL import Image
 from torch import Tensor, nn
 
 import glassformer as gf
-from glassformer.config.errors import DataError, Misuse, silent
+from glassformer.config.errors import DataError, Misuse
+from glassformer.config.messages import silent
 from glassformer.data.io.table import read_table
 from glassformer.families.labelling import LoadedPredictor
 from glassformer.families.predict import rows_of

@@ -132,8 +132,8 @@ def test_what_is_said_of_a_run_that_began_from_another(
 
 
 def test_data_is_measured_in_the_tokens_of_the_run(runs: dict[str, Loaded], data: dict[str, str]) -> None:
-    config, table = infer_config({}, {"data.path": data["labels"], "from": str(runs["writer"].run.path)}, print)
-    found = check(config, table, print)
+    config, table = infer_config({}, {"data.path": data["labels"], "from": str(runs["writer"].run.path)})
+    found = check(config, table)
     longest = max(len(text) for text, _ in labelled_texts())
     tokens = found.lengths["tokens"]
     assert tokens is not None

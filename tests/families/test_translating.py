@@ -12,7 +12,8 @@ from torch import nn
 
 import glassformer as gf
 from glassformer.config.encoders import RECURRENT, size_of
-from glassformer.config.errors import DataError, Misuse, SettingError, silent
+from glassformer.config.errors import DataError, Misuse, SettingError
+from glassformer.config.messages import listening
 from glassformer.config.presets import TRANSLATION
 from glassformer.config.resolve import Config, cpu_defaults, resolve
 from glassformer.decoding import translate as translate_room
@@ -24,7 +25,7 @@ from glassformer.rendering.panels import Heads
 from glassformer.rendering.view import View, Views
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
-from glassformer.training.events import Event, Noted, Sampled, Validated
+from glassformer.training.events import Event, Noted, Sampled, Validated, as_notes
 from glassformer.verbs.look import look
 from glassformer.verbs.train import Trained, train
 from helpers.running import identical, log_of, tensors_of
@@ -66,7 +67,7 @@ class Kept:
 
 def resolved(flags: dict[str, Any], file: dict[str, Any] | None = None) -> Config:
     """Resolve the settings of a translator whose data is not read."""
-    return ConfigRequest(file or {}, flags, silent).resolve({"task": TRANSLATION})
+    return ConfigRequest(file or {}, flags).resolve({"task": TRANSLATION})
 
 
 @pytest.mark.parametrize("encoder", RECURRENT)
@@ -96,7 +97,8 @@ def test_defaults_on_a_cpu_give_way_to_chosen_settings_and_to_data_sets() -> Non
 def test_a_translator_prints_its_defaults_on_a_cpu(pairs: Path) -> None:
     events: list[Event] = []
     settings = {"model": "lstm", "device": "cpu", "minutes": 1}
-    train_verb.Training(TrainRequest(data=pairs, settings=settings, listen=events.append)).resolve()
+    with listening(as_notes(events.append)):
+        train_verb.Training(TrainRequest(data=pairs, settings=settings, listen=events.append)).resolve()
     said = [event.text for event in events if isinstance(event, Noted)]
     assert "defaults on a CPU: --model.width 128 --training.batch_tokens 512 --training.lr 0.008" in said
 

@@ -57,7 +57,7 @@ def weights_of(run: Path) -> dict[str, Tensor]:
 
 def refused(data: str, **settings: Any) -> str:
     with pytest.raises(GlassformerError) as error:
-        infer_config({}, {"data.path": data, **settings}, print)
+        infer_config({}, {"data.path": data, **settings})
     line = str(error.value)
     assert "\n" not in line
     return line
@@ -164,7 +164,7 @@ def test_fewer_tokens_at_once_take_fewer_positions(runs: dict[str, Path], data: 
     run = quick(data["labels"], out=tmp_path / "run", from_run=str(runs["writer"]), **FIXED, **short)
     name = "encoder.positions.table.weight"
     assert torch.equal(weights_of(run)[name], weights_of(runs["writer"])[name][:20])
-    config, _ = infer_config({}, {"data.path": data["labels"], "from": str(runs["rotary"]), "model.context": 99}, print)
+    config, _ = infer_config({}, {"data.path": data["labels"], "from": str(runs["rotary"]), "model.context": 99})
     assert config.model.context == 99
 
 
@@ -235,7 +235,7 @@ def test_going_on_is_exact_and_needs_no_source(runs: dict[str, Path], data: dict
 
 def test_where_a_begun_training_starts(runs: dict[str, Path], data: dict[str, str]) -> None:
     def training(kind: str, source: str, **said: Any) -> Any:
-        return infer_config({}, {"data.path": data[kind], "from": str(runs[source]), **said}, print)[0].training
+        return infer_config({}, {"data.path": data[kind], "from": str(runs[source]), **said})[0].training
 
     labels = training("labels", "writer")
     assert (labels.optimizer, labels.lr, labels.weight_decay) == ("adamw", 1e-3, 0.01)
@@ -243,7 +243,7 @@ def test_where_a_begun_training_starts(runs: dict[str, Path], data: dict[str, st
     assert training("labels", "wide").lr == 8e-4
     assert training("labels", "writer", optimizer="momentum").lr == 0.1
     assert training("labels", "writer", steps=7).epochs is None
-    fresh, _ = infer_config({}, {"data.path": data["text"]}, print)
+    fresh, _ = infer_config({}, {"data.path": data["text"]})
     further = training("text", "writer")
     assert (further.optimizer, further.steps) == (fresh.training.optimizer, fresh.training.steps)
     assert further.lr == pytest.approx(fresh.training.lr / 10)
@@ -258,7 +258,7 @@ def test_a_task_that_nobody_names(runs: dict[str, Path], data: dict[str, str]) -
         ("writer", "labels", "classification"),
         ("masked", "pairs", "translation"),
     ):
-        config, _ = infer_config({}, {"data.path": data[kind], "from": str(runs[source])}, print)
+        config, _ = infer_config({}, {"data.path": data[kind], "from": str(runs[source])})
         assert config.task == task
 
 
@@ -277,7 +277,7 @@ def test_a_body_is_kept_as_it_is(runs: dict[str, Path], data: dict[str, str], tm
     line = refused(data["labels"], **{"from": writer, "model.context": 33})
     assert "33" in line and "32 tokens" in line  # noqa: PT018
     same = {"from": writer, "model.width": 16, "model.positions": "learned", "model.dropout": 0.3}
-    config, _ = infer_config({}, {"data.path": data["labels"], **same}, print)
+    config, _ = infer_config({}, {"data.path": data["labels"], **same})
     assert config.model.dropout == 0.3
 
 
@@ -299,9 +299,9 @@ def test_runs_that_nothing_begins_from(runs: dict[str, Path], data: dict[str, st
     half = shutil.copytree(runs["writer"], tmp_path / "half")
     (half / "model.safetensors").unlink()
     with pytest.raises(RunError, match="missing"):
-        infer_config({}, {"data.path": data["labels"], "from": str(half)}, print)
+        infer_config({}, {"data.path": data["labels"], "from": str(half)})
     with pytest.raises(NotARun):
-        infer_config({}, {"data.path": data["labels"], "from": data["text"]}, print)
+        infer_config({}, {"data.path": data["labels"], "from": data["text"]})
 
 
 def test_a_run_whose_weights_are_not_its_own(
@@ -338,28 +338,28 @@ def test_a_head_without_its_bias_is_another(runs: dict[str, Path], data: dict[st
 def test_what_knows_already_is_not_judged_by_its_first_loss(runs: dict[str, Path], data: dict[str, str]) -> None:
     """And nothing of a body that stays is advised to change; a new decoder has the rate of one."""
     settings = {"data.path": data["text"], "from": str(runs["writer"])}
-    facts = training_facts(infer_config({}, settings, print)[0], {**Run(runs["writer"]).card(), "from": {"new": []}})
+    facts = training_facts(infer_config({}, settings)[0], {**Run(runs["writer"]).card(), "from": {"new": []}})
     assert not facts.judges_first
     assert facts.advise.put("model.initialisation", "zero") is None
     assert facts.advise.put("model.dropout", "0.3") == "--model.dropout 0.3"
-    pairs, _ = infer_config({}, {"data.path": data["pairs"], "from": str(runs["masked"])}, print)
+    pairs, _ = infer_config({}, {"data.path": data["pairs"], "from": str(runs["masked"])})
     assert Advice(pairs, ["decoder"]).usual == pairs.training.lr == 3e-4
-    again, _ = infer_config({}, {"data.path": data["pairs"], "from": str(runs["translator"])}, print)
+    again, _ = infer_config({}, {"data.path": data["pairs"], "from": str(runs["translator"])})
     assert Advice(again).usual == again.training.lr == 1e-3
 
 
 def test_no_block_trained_no_decay(data: dict[str, str], runs: dict[str, Path]) -> None:
     frozen = {"training.last_blocks": 0, "training.layer_decay": 0.5}
     with pytest.raises(SettingError, match="no block is trained"):
-        infer_config({}, {"data.path": data["labels"], "from": str(runs["masked"]), **frozen}, print)
+        infer_config({}, {"data.path": data["labels"], "from": str(runs["masked"]), **frozen})
 
 
 def test_settings_of_a_beginning_alone(data: dict[str, str]) -> None:
     for setting in ({"training.last_blocks": 1}, {"training.layer_decay": 0.5}):
         with pytest.raises(SettingError, match="without --from"):
-            infer_config({}, {"data.path": data["labels"], **setting}, print)
+            infer_config({}, {"data.path": data["labels"], **setting})
     with pytest.raises(Misuse):
-        infer_config({}, {"data.path": data["labels"], "training.last_blocks": -1}, print)
+        infer_config({}, {"data.path": data["labels"], "training.last_blocks": -1})
 
 
 def test_how_to_chat_goes_on_with_the_task(runs: dict[str, Path], data: dict[str, str], tmp_path: Path) -> None:

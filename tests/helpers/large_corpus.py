@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from glassformer.config.errors import silent
 from glassformer.config.sections import DataSettings, TokenizerSettings
 from glassformer.data.io import source
 from glassformer.data.io.source import open_source
@@ -31,7 +30,7 @@ def main(folder: str, megabytes: int) -> None:
     taken = 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmData"))
     resource.setrlimit(resource.RLIMIT_DATA, (taken + megabytes * 10**6,) * 2)
     part = split_texts(open_source(folder, DataSettings(path=folder)), DataSettings(path=folder)).parts["train"]
-    ids = pack(part, tokenizer, silent).ids
+    ids = pack(part, tokenizer).ids
     assert isinstance(ids, Shards)
     order = WindowOrder(len(ids), 64, 32, seed=0)
     for step in range(200):

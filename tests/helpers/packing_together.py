@@ -9,7 +9,6 @@ import time
 from random import Random
 from typing import Any
 
-from glassformer.config.errors import silent
 from glassformer.config.sections import TokenizerSettings
 from glassformer.data.io import source
 from glassformer.data.io.source import Source
@@ -47,8 +46,8 @@ class Slow:
         return TOKENIZER.encode_batch(texts)
 
 
-def packed(tokenizer: Any = TOKENIZER, say: Any = silent) -> Tokens:
-    return pack(part_of(), tokenizer, say)
+def packed(tokenizer: Any = TOKENIZER) -> Tokens:
+    return pack(part_of(), tokenizer)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 import glassformer as gf
-from glassformer.config.errors import DataError, Say
+from glassformer.config.errors import DataError
 from glassformer.config.resolve import Config
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
 from glassformer.families.requests import (
@@ -144,10 +144,10 @@ class Counter(nn.Module):
 class LoadedCounter(Loaded):
     tokenizer: Tokenizer
 
-    def predict(self, texts: str | Sequence[str], *, say: Say = lambda text: None) -> Any:
+    def predict(self, texts: str | Sequence[str]) -> Any:
         if isinstance(texts, str):
             return self.predict([texts])[0]
-        calls = [self.family.encode_example(self, text, target=None, beam=1, say=say).inputs for text in texts]
+        calls = [self.family.encode_example(self, text, target=None, beam=1).inputs for text in texts]
         with torch.no_grad():
             return [float(self.model(*call)) for call in calls]
 
@@ -173,10 +173,10 @@ class VowelFamily(Family):
         digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
         return LineCorpus(digest, {name: Lines(name, texts) for name, texts in parts.items()}, [f"{len(lines)} lines"])
 
-    def prepare(self, config: Config, corpus: LineCorpus, known: Processor, say: Say) -> Prepared:
+    def prepare(self, config: Config, corpus: LineCorpus, known: Processor) -> Prepared:
         texts = corpus.parts["train"].texts
         size = sum(map(len, texts))
-        tokenizer = known.tokenizer or Tokenizer.train(texts, config.tokenizer, say, total_bytes=size)
+        tokenizer = known.tokenizer or Tokenizer.train(texts, config.tokenizer, total_bytes=size)
         task = CountVowels(corpus.parts, tokenizer, config.training.batch_size, config.training.seed)
         tokens = {name: sum(map(len, part.texts)) for name, part in corpus.parts.items()}
         return Prepared(corpus=corpus, tokenizer=tokenizer, tokens=tokens, task=task)
@@ -192,11 +192,11 @@ class VowelFamily(Family):
     def check_options(self, loaded: Loaded, options: EvaluateOptions) -> None:
         pass
 
-    def evaluate_part(self, loaded: Any, part: Lines, options: EvaluateOptions, say: Say) -> EvaluatedPart:
+    def evaluate_part(self, loaded: Any, part: Lines, options: EvaluateOptions) -> EvaluatedPart:
         task = CountVowels({part.name: part}, loaded.tokenizer, 1, 0)
         return EvaluatedPart(loaded, part, task.encode(part.texts), task.evaluate(loaded.model, part.name))
 
-    def encode_example(self, loaded: Any, example: Example, *, target: str | None, beam: int, say: Say) -> ModelInput:
+    def encode_example(self, loaded: Any, example: Example, *, target: str | None, beam: int) -> ModelInput:
         ids = loaded.tokenizer.encode(str(example))
         names = [loaded.tokenizer.shown(id) for id in ids]
         call = (torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.bool))
@@ -207,7 +207,7 @@ class VowelFamily(Family):
     ) -> Iterator[ModelInput]:
         texts = prepared.task.parts[part].texts
         for row in evenly_chosen(np.arange(len(texts)), count):
-            yield self.encode_example(loaded, texts[row], target=None, beam=1, say=lambda text: None)
+            yield self.encode_example(loaded, texts[row], target=None, beam=1)
 
     def random_call(self, loaded: Any, generator: torch.Generator, max_tokens: int) -> ModelCall:
         ids = torch.randint(loaded.tokenizer.vocab_size, (1, max_tokens), generator=generator)

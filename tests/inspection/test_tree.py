@@ -10,6 +10,7 @@ import torch
 
 import glassformer as gf
 from glassformer.config.errors import GlassformerError, Misuse, SettingError
+from glassformer.config.messages import listening
 from glassformer.decoding.options import Sampling, Search
 from glassformer.decoding.sampling import SamplingPlan, SamplingRows, distribution
 from glassformer.families.load import load
@@ -142,8 +143,10 @@ def test_sampled_paths_are_those_of_generate(runs: dict[str, Any], name: str, ho
 
 def test_a_tree_that_does_not_fit_says_of_what_it_is(runs: dict[str, Any]) -> None:
     heard: list[str] = []
-    sampling_tree(runs["writer"], "ab" * 14, samples=1, tokens=12, say=heard.append)
-    beam_tree(runs["writer"], "ab" * 14, Search(beam=2), tokens=12, say=heard.append)
+    with listening(heard.append):
+        sampling_tree(runs["writer"], "ab" * 14, samples=1, tokens=12)
+    with listening(heard.append):
+        beam_tree(runs["writer"], "ab" * 14, Search(beam=2), tokens=12)
     assert [one.partition(" within ")[0] for one in heard] == ["a tree of samples writes", "a beam writes"]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from glassformer.config.messages import listening
 from glassformer.families.build import prepare, prepare_again
 from glassformer.families.recognition import infer_config
 from glassformer.pipeline.continuing import FAMILIAR, OldText, with_chosen_rate
@@ -46,7 +47,7 @@ def continued(old: Path, data: str, out: Path, **settings: Any) -> tuple[float |
 
 
 def test_text_that_the_model_does_not_know_has_the_usual_rate(old: Path, texts: dict[str, str], tmp_path: Path) -> None:
-    usual = infer_config({}, {"data.path": texts["other"]}, print)[0].training.lr
+    usual = infer_config({}, {"data.path": texts["other"]})[0].training.lr
     rate, said = continued(old, texts["other"], tmp_path / "other")
     assert rate == usual
     assert any(line.startswith(f"learning rate {usual:g}: at the start, the loss of") for line in said)
@@ -56,14 +57,14 @@ def test_text_that_the_model_does_not_know_has_the_usual_rate(old: Path, texts: 
 
 
 def test_the_start_loss_chooses_the_rate(old: Path, texts: dict[str, str]) -> None:
-    config, _ = infer_config({}, {"data.path": texts["other"], "from": str(old)}, print)
-    prepared = prepare(config, print)
+    config, _ = infer_config({}, {"data.path": texts["other"], "from": str(old)})
+    prepared = prepare(config)
     unigram = unigram_entropy(prepared)
     assert unigram is not None
     assert config.training.lr is not None
 
     def rate(share: float) -> float | None:
-        return with_chosen_rate(config, prepared, old.name, share * unigram, print).training.lr
+        return with_chosen_rate(config, prepared, old.name, share * unigram).training.lr
 
     assert rate(FAMILIAR - 0.01) == config.training.lr
     assert rate(FAMILIAR + 0.01) == rate(1.1) == pytest.approx(10 * config.training.lr, rel=1e-12)
@@ -130,16 +131,19 @@ def test_what_is_forgotten_is_reported(task: str, texts: dict[str, str], tmp_pat
 
 def test_old_text_that_cannot_be_read(old: Path, texts: dict[str, str], tmp_path: Path) -> None:
     source = Run(shutil.copytree(old, tmp_path / "source"))
-    config, _ = infer_config({}, {"data.path": texts["other"], "from": str(old)}, print)
+    config, _ = infer_config({}, {"data.path": texts["other"], "from": str(old)})
     said: list[str] = []
     new = prepare_again(source)
-    assert OldText.of(source, new, config, said.append) is not None
+    with listening(said.append):
+        assert OldText.of(source, new, config) is not None
     gone = source.card()["config"]
     gone["data"]["path"] = str(tmp_path / "gone.txt")
     source.update_card(config=gone)
-    assert OldText.of(source, new, config, said.append) is None
+    with listening(said.append):
+        assert OldText.of(source, new, config) is None
     assert len(said) == 1
     other = train(texts["cyrillic"], out=tmp_path / "other", steps=1, draft=True, **CHAR)
-    assert OldText.of(Run(Path(other.run)), new, config, said.append) is None
+    with listening(said.append):
+        assert OldText.of(Run(Path(other.run)), new, config) is None
     assert "its task or tokenizer changed" in said.pop()
     assert said[0].startswith("forgetting is not measured: the training data of ")

@@ -84,7 +84,7 @@ def test_two_processes_are_one(pairs: Path, tmp_path: Path) -> None:
 
 
 def said_of(path: Path | str, **more: Any) -> tuple[Any, Any]:
-    return infer_config({}, {"data.path": str(path), **more}, lambda line: None)
+    return infer_config({}, {"data.path": str(path), **more})
 
 
 def test_data_is_described_and_checked(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_data_is_described_and_checked(tmp_path: Path) -> None:
     described = describe(config, read)
     assert sum(part["pairs"] for part in described.parts.values()) == len(rows) - 2
     kept = [row for row in rows if row[0].strip() and row[1].strip()]
-    checked = check(config, read, lambda line: None)
+    checked = check(config, read)
     found = checked.to_dict()
     assert (found["rows"], found["empty_sources"], found["empty_targets"]) == (len(rows), 1, 1)
     assert (found["repeated_pairs"], found["ambiguous_sources"], found["copies"]) == (1, 1, 1)
@@ -105,7 +105,7 @@ def test_data_is_described_and_checked(tmp_path: Path) -> None:
 
 def test_no_training_pair_asks_for_a_start() -> None:
     config, read = said_of("reverse", **{"tokenizer.kind": "char", "model.context": 32})
-    shown = show_batch(config, 0, lambda line: None, read)
+    shown = show_batch(config, 0, read)
     assert "<start>" in shown.rows[0][1:12]
     assert "<start>" not in [answer for _, answer in shown.pairs]
     assert len(shown.pairs) == 12 - shown.rows[0][1:13].count("<start>")
@@ -113,7 +113,7 @@ def test_no_training_pair_asks_for_a_start() -> None:
 
 def test_a_batch_is_shown(pairs: Path) -> None:
     config, read = said_of(pairs, **translating(tokenizer__shared=False))
-    shown = show_batch(config, 1, lambda line: None, read)
+    shown = show_batch(config, 1, read)
     assert shown.answers is not None
     assert len(shown.rows) == len(shown.answers) > 1
     target_of = dict(ROWS)

@@ -80,7 +80,7 @@ def test_scores_are_those_from_before_and_are_called_so(texts: str, tmp_path: Pa
     assert evaluate(out, texts).metrics["texts"] == 60
     assert load(out).run.path == out
     with pytest.raises(DataError, match="nothing of it is held out; give a text"):
-        validation_examples(load(out), 2, print)  # type: ignore[arg-type]
+        validation_examples(load(out), 2)  # type: ignore[arg-type]
 
 
 def test_a_test_part_is_judged_by_both(texts: str, tmp_path: Path) -> None:

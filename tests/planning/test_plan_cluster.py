@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from glassformer.config.encoders import encoder_info
-from glassformer.config.errors import SettingError, silent
+from glassformer.config.errors import SettingError
 from glassformer.config.presets import TRANSLATION
 from glassformer.config.resolve import flatten
 from glassformer.planning.build import _border
@@ -51,7 +51,7 @@ def test_published_numbers_of_parameters(shape: dict[str, Any], parameters: int)
 def test_a_translator_planned_on_gpus_has_the_defaults_of_a_gpu(tmp_path: Path) -> None:
     pairs = write_table(tmp_path / "pairs.csv", mirrored(20), ("source", "target"))
     flags = {"data.path": str(pairs), "model.encoder": "lstm", "training.device": "cpu"}
-    here, gpus = (from_data(flags, None, silent, gpus=count).config for count in (None, 2))
+    here, gpus = (from_data(flags, None, gpus=count).config for count in (None, 2))
     assert here.model.width < gpus.model.width == encoder_info("lstm").starts[TRANSLATION]["model.width"]
 
 
@@ -192,7 +192,7 @@ def test_models_whose_layers_are_not_alike(model: str) -> None:
 )
 def test_what_goes_into_a_layer(data: str, bytes_each: int, tokens: int | None) -> None:
     """Patches of an image, and not its colours; source and target of a translation, and not one of them."""
-    planned = from_data(flatten({"data.path": data, "size": "nano", "model": "transformer"}), None, silent, gpus=1)
+    planned = from_data(flatten({"data.path": data, "size": "nano", "model": "transformer"}), None, gpus=1)
     found = _border(planned, planned.piece, StepDevice(torch.device("cuda"), "bf16", stand_in=True))
     places = (0, 2) if "pairs" in data else (0,)
     long = tokens or sum(planned.piece[place].shape[1] for place in places)

@@ -31,7 +31,7 @@ TEXTS, PAIRS, WRITING = "opinions:rows=80", "reverse-pairs:rows=200", "reverse:r
 
 def planned_of(data: str, **settings: Any) -> PlannedTraining:
     flags = {key.replace("__", "."): value for key, value in settings.items()}
-    return from_data(flatten({"data.path": data, **flags}), None, lambda text: None, gpus=None)
+    return from_data(flatten({"data.path": data, **flags}), None, gpus=None)
 
 
 def said(planned: PlannedTraining, where: StepDevice = HERE) -> StepMemory:
@@ -48,7 +48,7 @@ def agrees(planned: PlannedTraining, within: float = 0.2) -> None:
     found = said(planned)
     task, config = planned.task, planned.config
     batch = max((task.batch(k) for k in range(64)), key=lambda one: sum(t.numel() for t in one.tensors(CPU)))
-    real = most_of_training(planned.model(lambda text: None), task, batch, config.training)
+    real = most_of_training(planned.model(), task, batch, config.training)
     assert found.peak - found.weights - found.average == pytest.approx(real, rel=within)
     assert found.kept > 2 * found.weights, "too small a batch: the weights would hide what activations take"
 
@@ -76,9 +76,7 @@ def test_a_bag_of_words() -> None:
     """Its weights are nearly all there is."""
     planned = planned_of(TEXTS, model="bag:bigrams", batch_size=64)
     found = said(planned)
-    real = most_of_training(
-        planned.model(lambda text: None), planned.task, planned.task.batch(0), planned.config.training
-    )
+    real = most_of_training(planned.model(), planned.task, planned.task.batch(0), planned.config.training)
     assert found.peak - found.weights == pytest.approx(real, rel=0.2)
 
 
@@ -112,7 +110,7 @@ def test_ways_to_train(settings: dict[str, Any]) -> None:
     planned = planned_of(WRITING, model__width=32, model__layers=1, model__context=64, batch_size=16, **settings)
     found = said(planned, StepDevice(CPU, "bf16") if "training__precision" in settings else HERE)
     batch = planned.task.batch(0)
-    real = most_of_training(planned.model(lambda text: None), planned.task, batch, planned.config.training)
+    real = most_of_training(planned.model(), planned.task, batch, planned.config.training)
     assert found.peak - found.weights - found.average == pytest.approx(real, rel=0.2)
 
 

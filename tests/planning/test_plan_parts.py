@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from glassformer.config.encoders import ENCODERS
-from glassformer.config.errors import Misuse, SettingError, silent
+from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.resolve import flatten, resolve
 from glassformer.config.units import count, duration, size
 from glassformer.experiments.models import same_size_models
@@ -57,7 +57,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_parts_sum_up(data: str, encoder: str) -> None:
-    planned = from_data(flatten({"data.path": data, "model": encoder}), None, lambda text: None, gpus=None)
+    planned = from_data(flatten({"data.path": data, "model": encoder}), None, gpus=None)
     with fake_tensors(StepDevice(torch.device("cpu"), "fp32")):
         model = planned.build(planned.config)
         found = parameters_by_part(model)
@@ -140,7 +140,7 @@ def test_multiplications_are_those_of_the_formulas(name: str) -> None:
 def test_of_a_masked_model_only_guessed_places_are_scored() -> None:
     flags = {"data.path": WRITING, "task": "masked-language-model", "style": "bert", "model.width": 16,
              "model.layers": 1, "model.heads": 2, "model.context": 32, "batch_size": 5, "seed": 2}  # fmt: skip
-    planned = from_data(flatten(flags), None, lambda text: None, gpus=None)
+    planned = from_data(flatten(flags), None, gpus=None)
     model, width = planned.build(planned.config), 16
     assert isinstance(model, MaskedLanguageModel)
     inputs, places, *_ = planned.piece
@@ -228,7 +228,7 @@ def test_that_a_compiled_step_holds_less_is_said_beside_the_memory(compile: str,
 
 
 def test_on_a_gpu_long_trainings_are_compiled_and_kernels_need_more() -> None:
-    planned = from_data(flatten({"data.path": WRITING, "steps": 5000}), None, lambda text: None, gpus=None)
+    planned = from_data(flatten({"data.path": WRITING, "steps": 5000}), None, gpus=None)
     stepping = build._StepMemories(planned, StepDevice(torch.device("cuda"), "bf16"), really=False)
     first, second = build._notes(stepping)
     assert "cuBLAS 8 to 32 MiB" in first
@@ -338,7 +338,7 @@ def test_models_side_by_side_have_the_parameters_of_each(data: str) -> None:
     names = {"opinions:rows=80": ["bag", "lstm", "transformer:gpt2"]}
     found = plan_models(data, models=names.get(data, ["lstm", "transformer"]))
     for model in found.models:
-        planned = from_data(flatten({"data.path": data, "model": model.name}), None, silent, gpus=None)
+        planned = from_data(flatten({"data.path": data, "model": model.name}), None, gpus=None)
         built = planned.build(planned.config)
         assert model.parameters == sum(model.groups.values()) == parameter_count(built)
         assert model.parts == parameters_by_part(built)

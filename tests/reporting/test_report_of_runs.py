@@ -324,7 +324,7 @@ def test_attention_is_that_of_the_model_on_held_out_texts(made: Callable[[str], 
     run = made("texts")
     loaded = load(run, "cpu")
     assert isinstance(loaded, LoadedPredictor)
-    prepared = prepare(loaded.config, lambda _: None, loaded.run)
+    prepared = prepare(loaded.config, loaded.run)
     examples = prepared.task.parts["validation"]  # type: ignore[attr-defined]
     first = looks(run)[0]
     assert isinstance(first, Heads)
@@ -431,7 +431,7 @@ def test_a_command_that_asks_for_the_same(made: Callable[[str], Path], name: str
     assert (program, verb) == ("glassformer", "train")
     options = PARSER.read(words)
     flags = {**settings_of(options), "task": options.task, "data.path": options.data}
-    assert infer_config({}, flags, lambda _: None)[0] == config
+    assert infer_config({}, flags)[0] == config
 
 
 def test_a_model_of_ones_own_is_trained_from_python(made: Callable[[str], Path]) -> None:

@@ -20,6 +20,7 @@ from safetensors.torch import load_file
 
 from glassformer.config import parts
 from glassformer.config.errors import RunError
+from glassformer.config.messages import listening
 from glassformer.config.parts import HOST
 from glassformer.runs import checkpoints, files, folders, run
 from glassformer.runs.checkpoints import Checkpoint, list_checkpoints, load_checkpoint, save_checkpoint
@@ -43,7 +44,8 @@ def save(run: Path, step: int, keep: int = 2, size: int = 7) -> Path:
 def newest(run: Path) -> tuple[int | None, list[str]]:
     """The step of the newest whole checkpoint, its content checked; and what was said on the way."""
     said: list[str] = []
-    found = Run(run).newest_checkpoint(said.append)
+    with listening(said.append):
+        found = Run(run).newest_checkpoint()
     if found is None:
         return None, said
     weights, optimiser, state, average = contents(found[2]["step"], len(found[0]["embed.weight"]))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.config.errors import RunError
+from glassformer.config.messages import listening
 from glassformer.families.load import load
 from glassformer.runs.run import Run
 from glassformer.verbs.train import train
@@ -106,7 +107,8 @@ def test_a_full_disk(small_disk: Path, tmp_path: Path) -> None:
     assert saved == list(range(1, len(saved) + 1))
     assert 2 <= len(saved) < 40
     said: list[str] = []
-    found = Run(out).newest_checkpoint(said.append)
+    with listening(said.append):
+        found = Run(out).newest_checkpoint()
     assert said == []
     assert found is not None
     assert found[2]["step"] == saved[-1]

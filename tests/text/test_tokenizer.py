@@ -19,6 +19,7 @@ from tokenizers import Regex, decoders, models, normalizers
 
 from glassformer.config.errors import DataError, GlassformerError
 from glassformer.config.limits import LimitExceeded
+from glassformer.config.messages import listening
 from glassformer.config.sections import TokenizerSettings
 from glassformer.text.analysis import compare_tokenizers, learned_merges
 from glassformer.text.pieces import BATCH, PIECE, few_distinct, pieces, sampled
@@ -341,7 +342,8 @@ def test_a_sample_is_bounded_and_spread_evenly() -> None:
     said: list[str] = []
     texts = [f"{number:03d} " * PIECE for number in range(100)]
     total = sum(map(len, texts))
-    taken = list(sampled(iter(texts), total // 7, total, said.append))
+    with listening(said.append):
+        taken = list(sampled(iter(texts), total // 7, total))
     assert 0.95 * total // 7 <= sum(map(len, taken)) <= total // 7
     numbers = sorted({int(piece[:4]) for piece in taken})
     assert numbers[0] == 0
@@ -353,7 +355,8 @@ def test_a_sample_is_bounded_and_spread_evenly() -> None:
 def test_a_sample_of_unknown_length_is_the_beginning_and_reads_no_further() -> None:
     said: list[str] = []
     texts = iter([f"{number:03d} " * PIECE for number in range(100)])
-    taken = "".join(sampled(texts, 10 * 4 * PIECE, None, said.append))
+    with listening(said.append):
+        taken = "".join(sampled(texts, 10 * 4 * PIECE, None))
     assert taken == "".join(f"{number:03d} " * PIECE for number in range(10))
     assert next(texts).startswith("011")
     assert len(said) == 1
@@ -362,8 +365,10 @@ def test_a_sample_of_unknown_length_is_the_beginning_and_reads_no_further() -> N
 def test_a_small_text_is_taken_whole_and_in_silence() -> None:
     said: list[str] = []
     text = "x" * (5 * PIECE) + " the end"
-    assert "".join(sampled([text, "", STORY], 10**6, None, said.append)) == text + STORY
-    assert "".join(sampled([text, "", STORY], 10**6, 10**6, said.append)) == text + STORY
+    with listening(said.append):
+        assert "".join(sampled([text, "", STORY], 10**6, None)) == text + STORY
+    with listening(said.append):
+        assert "".join(sampled([text, "", STORY], 10**6, 10**6)) == text + STORY
     assert said == []
 
 
@@ -371,9 +376,11 @@ def test_bpe_stops_before_there_are_too_many_distinct_words() -> None:
     said: list[str] = []
     repeated = ["the fox"] * 50
     fresh = [f"{number:07d}" for number in range(50)]
-    assert list(few_distinct(repeated + fresh, 20 * 7, said.append)) == repeated + fresh[:19]
+    with listening(said.append):
+        assert list(few_distinct(repeated + fresh, 20 * 7)) == repeated + fresh[:19]
     assert len(said) == 1
-    assert list(few_distinct(repeated + fresh, 51 * 7, said.append)) == repeated + fresh
+    with listening(said.append):
+        assert list(few_distinct(repeated + fresh, 51 * 7)) == repeated + fresh
     assert len(said) == 1
 
 
@@ -383,8 +390,10 @@ def test_training_obeys_the_sample(kind: str) -> None:
     said: list[str] = []
     texts = ["a " * 600_000, "z " * 600_000]
     settings = TokenizerSettings(kind=kind, sample_mb=1)
-    first = Tokenizer.train(iter(texts), settings, said.append)
-    spread = Tokenizer.train(iter(texts), settings, said.append, total_bytes=2_400_000)
+    with listening(said.append):
+        first = Tokenizer.train(iter(texts), settings)
+    with listening(said.append):
+        spread = Tokenizer.train(iter(texts), settings, total_bytes=2_400_000)
     if kind != "bpe":
         assert first.encode("z") == [first.unk]
         assert spread.encode("z") != [spread.unk]

@@ -68,7 +68,7 @@ def test_minutes_are_kept_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     move_clock(monkeypatch, "training.budget")
     events: list[Event] = []
     trained = train_here(tmp_path / "run", tiny(training__minutes=0.02), listen=events.append)
-    checkpoint = Run(tmp_path / "run").newest_checkpoint(print)
+    checkpoint = Run(tmp_path / "run").newest_checkpoint()
     assert checkpoint is not None
     assert 0.8 < checkpoint[2]["elapsed"] < 1.2  # what follows the last update has its time too
     assert trained.reason == "finished"

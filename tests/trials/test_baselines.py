@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.config.errors import MissingPackage, SettingError, silent
+from glassformer.config.errors import MissingPackage, SettingError
 from glassformer.config.presets import KINDS, LABELLING, TABLE, TASKS, TEXT, VECTORS
 from glassformer.config.resolve import Config
 from glassformer.families.base import FAMILIES, Prepared
@@ -55,8 +55,8 @@ def made(data: str, **more: Any) -> Made:
         "data.test_fraction": 0.2,
         **{key.replace("__", "."): value for key, value in more.items()},
     }
-    config, table = infer_config({}, settings, silent)
-    return config, prepare(config, silent, rows=table)
+    config, table = infer_config({}, settings)
+    return config, prepare(config, rows=table)
 
 
 @pytest.fixture(scope="module")

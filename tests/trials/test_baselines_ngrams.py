@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.config.errors import silent
 from glassformer.config.resolve import resolve
 from glassformer.data.packing.store import Tokens
 from glassformer.families.base import FAMILIES
@@ -205,8 +204,8 @@ def test_the_length_is_chosen_in_validation(text: tuple[list[list[int]], list[li
 
 def test_on_a_real_text() -> None:
     settings = {"data.path": "docstrings", "data.test_fraction": 0.05, "data.validation_fraction": 0.05}
-    config, _ = infer_config({}, {**settings, "data.train_fraction": 0.1, "tokenizer.kind": "char"}, silent)
-    prepared = prepare(config, silent)
+    config, _ = infer_config({}, {**settings, "data.train_fraction": 0.1, "tokenizer.kind": "char"})
+    prepared = prepare(config)
     one, many = (evaluate_baseline(FLOOR, name, config, prepared, "test") for name in (UNIGRAM, NGRAM))
     single, several = one.evaluation, many.evaluation
     assert several.metrics["loss"] < single.metrics["loss"] - 1

@@ -236,18 +236,18 @@ def test_folders_that_are_something_else(tmp_path: Path) -> None:
 
 def test_two_at_once_in_one_folder_are_refused(tmp_path: Path) -> None:
     with (
-        _lock(tmp_path, "comparison", [].append),
+        _lock(tmp_path, "comparison"),
         pytest.raises(Misuse, match=rf"another comparison is at work in .* \(process {os.getpid()} on .*, since 2"),
     ):
-        _lock(tmp_path, "comparison", [].append)
-    _lock(tmp_path, "comparison", [].append).close()
+        _lock(tmp_path, "comparison")
+    _lock(tmp_path, "comparison").close()
 
 
 @pytest.mark.slow
 def test_a_process_killed_by_the_system_is_a_row(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     (job,) = [Job(name="lstm", settings={"data.path": DATA, "model.encoder": "lstm", "training.steps": 9})]
-    with folder.locked([].append) as lock:
+    with folder.locked() as lock:
         folder.open(AskedQuestion({}, []), overwrite=False)
 
         def kill(event: JobEvent) -> None:
@@ -285,7 +285,7 @@ def test_stopped_and_killed_it_ends_with_the_same_table(tmp_path: Path, monkeypa
     wait_for(lambda: steps_saved(run)[-1] > stopped, process)
     process.kill()
     process.communicate()
-    _lock(out, "comparison", [].append).close()  # free only when the orphan has saved and gone
+    _lock(out, "comparison").close()  # free only when the orphan has saved and gone
     assert Run(run).card()["status"] == "interrupted"
     assert stopped < steps_saved(run)[-1] < 2000
     assert outcomes_of(out) == {}

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.messages import listening
 from glassformer.runs.files import read_tensors
 from glassformer.runs.run import Run
 from glassformer.trials.compare import compare
@@ -35,7 +36,8 @@ def writer(tmp_path_factory: pytest.TempPathFactory, data: dict[str, str]) -> Pa
 def asking(data: str, *runs: Path, said: dict[str, Any] | None = None, **asked: Any) -> tuple[Question, list[str]]:
     heard: list[str] = []
     several = {"models": ("average",), "seeds": 2, "varied": {}, "from_runs": tuple(str(run) for run in runs), **asked}
-    return ask({"data.path": data, "training.steps": 2, **(said or {})}, CompareOptions(**several), heard.append), heard
+    with listening(heard.append):
+        return ask({"data.path": data, "training.steps": 2, **(said or {})}, CompareOptions(**several)), heard
 
 
 def finetuned(question: Question) -> list[Job]:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import glassformer as gf
 from glassformer.config import plugins
 from glassformer.config.errors import Misuse, RunError
+from glassformer.config.messages import listening
 from glassformer.trials.backends import gpus, options, ray_cluster
 from glassformer.trials.backends.base import ProcessSpec
 from glassformer.trials.backends.gpus import CONTEXT, Gpu, assign_gpus, gpu_share, visible_gpus
@@ -112,7 +113,8 @@ def test_what_cells_hold_by_their_plans() -> None:
         Job(name="broken", settings={**base, "model.encoder": "none such"}),
     ]
     said: list[str] = []
-    small, large, *again, given_run, broken = gpu_needs([*jobs, *others], said.append).values()
+    with listening(said.append):
+        small, large, *again, given_run, broken = gpu_needs([*jobs, *others]).values()
     assert small is not None
     assert large is not None
     assert again == [small, large]
@@ -180,13 +182,13 @@ def test_small_ones_share_a_gpu_and_what_fits_none_is_refused(tmp_path: Path, mo
 def test_auto_without_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(options, "visible_gpus", lambda *, measured: [])
     planned: list[str] = []
-    backend = options.BackendOptions().make(tmp_path, "compare", print, plan=lambda: {str(planned.append("all")): None})
+    backend = options.BackendOptions().make(tmp_path, "compare", plan=lambda: {str(planned.append("all")): None})
     assert backend == Local(jobs=1, threads=None, gpus=[])
     assert not planned
     with monkeypatch.context() as patch:
         patch.setattr(options.torch, "get_num_threads", lambda: 2)
-        assert options.BackendOptions().make(tmp_path, "compare", print) == Local(jobs=1, threads=None, gpus=[])
-        assert options.BackendOptions(jobs=2).make(tmp_path, "compare", print) == Local(jobs=2, threads=1, gpus=[])
+        assert options.BackendOptions().make(tmp_path, "compare") == Local(jobs=1, threads=None, gpus=[])
+        assert options.BackendOptions(jobs=2).make(tmp_path, "compare") == Local(jobs=2, threads=1, gpus=[])
     with pytest.raises(Misuse, match="--jobs wants a whole number or auto, not 'many'"):
         gf.compare("iris", jobs="many")
     with pytest.raises(

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from glassformer.config.errors import Misuse, SettingError, silent
+from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.messages import listening
 from glassformer.config.resolve import resolve
 from glassformer.data.split.labelled import LabelledCorpus
 from glassformer.families.build import build_model, prepare, split_data
@@ -33,7 +34,8 @@ def asking(
     data: str, *, heard: list[str] | None = None, settings: dict[str, Any] | None = None, **asked: Any
 ) -> Question:
     said = {"data.path": data, **(settings or {})}
-    return ask(said, CompareOptions(**{"varied": {}, **asked}), [].append if heard is None else heard.append)
+    with listening(None if heard is None else heard.append):
+        return ask(said, CompareOptions(**{"varied": {}, **asked}))
 
 
 def trained(question: Question) -> list[Job]:
@@ -107,7 +109,7 @@ def test_a_table_with_texts_is_read_for_its_columns_by_what_reads_no_texts(tmp_p
     data.write_text("\n".join(["text,price,size,label", *rows]) + "\n")
     linear = asking(str(data), seeds=1, models=("linear",))
     assert linear.shared.config.data.kind == "table"
-    assert infer_config({}, linear.jobs[0].settings, [].append)[0].data.kind == "table"  # so does the floor beside it
+    assert infer_config({}, linear.jobs[0].settings)[0].data.kind == "table"  # so does the floor beside it
     both = asking(str(data), seeds=1, models=("linear", "lstm"))
     assert both.shared.config.data.kind == "text"
     with pytest.raises(SettingError, match="bag does not read tables"):
@@ -124,7 +126,7 @@ def test_folds_each_hold_out_other_rows() -> None:
     assert question.shared.part == "validation"
     held = []
     for job in trained(question):
-        config, table = infer_config({}, job.settings, [].append)
+        config, table = infer_config({}, job.settings)
         corpus = split_data(config, table)
         assert isinstance(corpus, LabelledCorpus)
         assert "test" not in corpus.parts
@@ -182,7 +184,7 @@ def test_models_of_like_size(data: str, models: tuple[str, ...]) -> None:
     heard: list[str] = []
     wanted = 60_000
     question = asking(data, seeds=1, models=models, parameters=wanted, heard=heard)
-    prepared = prepare(question.shared.config, silent, rows=question.shared.table)
+    prepared = prepare(question.shared.config, rows=question.shared.table)
     assert f"about {wanted:,} parameters each" in question.budget
     for job in trained(question):
         kind = {"data.kind": question.shared.config.data.kind}
@@ -200,7 +202,8 @@ def test_models_of_like_size(data: str, models: tuple[str, ...]) -> None:
 def test_a_size_that_cannot_be_had_is_said() -> None:
     question = asking("iris", seeds=1, models=("mlp",))
     heard: list[str] = []
-    found = width_for(1, {"mlp": trained(question)[0].settings}, question.shared, heard.append)
+    with listening(heard.append):
+        found = width_for(1, {"mlp": trained(question)[0].settings}, question.shared)
     assert found == {"mlp": ("model.head_hidden", 1)}
     assert "is not near 1" in heard[0]
 

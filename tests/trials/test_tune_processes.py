@@ -13,6 +13,7 @@ import pytest
 
 import glassformer as gf
 from glassformer.config.errors import RunError
+from glassformer.config.messages import listening
 from glassformer.runs.files import write_json
 from glassformer.trials.backends.base import ProcessSpec
 from glassformer.trials.tuning import worker
@@ -118,7 +119,8 @@ def test_a_killed_process_holds_nothing_up(tmp_path: Path) -> None:
     study = study_of(out)
     assert study.trials[0].state == optuna.trial.TrialState.RUNNING
     said: list[str] = []
-    retry_lost(study, said.append)
+    with listening(said.append):
+        retry_lost(study)
     assert said == ["trial 0: its process is gone, so it is tried again"]
     lost, again = study.trials
     assert lost.state == optuna.trial.TrialState.FAIL
@@ -126,7 +128,8 @@ def test_a_killed_process_holds_nothing_up(tmp_path: Path) -> None:
     assert again.system_attrs["fixed_params"] == lost.params != {}
     assert again.user_attrs["start"] == "average"
     assert trials_that_count(study) == []  # it does not count, and another takes its backend
-    retry_lost(study, said.append)
+    with listening(said.append):
+        retry_lost(study)
     assert len(study.trials) == 2
 
 
@@ -138,7 +141,7 @@ def test_what_a_lost_worker_had_is_tried_again(tmp_path: Path) -> None:
             trial = study.ask()
             trial.set_user_attr(PROCESS, ["elsewhere", 1, "1", time.time()])
             trial.set_user_attr(WORKER, name)
-        retry_lost(study, [].append)
+        retry_lost(study)
         assert len(trials_that_count(study)) == 2
         retry_trials_of(study, "orders.json 1")
         states = [trial.state.name for trial in study.trials]

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from glassformer.checks.result import Deviation, DoesNotApply
 from glassformer.checks.subject import Subject, relative_difference
-from glassformer.config.errors import silent
+from glassformer.config.messages import listening, silent
 from glassformer.config.sections import TrainingSettings
 from glassformer.data.wording import counted
 from glassformer.exchange.exporting import exports_of
@@ -173,7 +173,7 @@ def check_saved(subject: Subject) -> Deviation:
                 shutil.copy(subject.loaded.run.path / name, folder)
         run = Run(Path(folder))
         run.write_weights(take_weights(subject.model))
-        again = load(run, str(subject.device), model=own, verify=False).model
+        again = load(run, str(subject.device), model=own, verify=False, say=silent).model
     return Deviation(
         relative_difference(subject.scores(), subject.scores(model=again)),
         "scores with weights as they are and read back",
@@ -199,7 +199,8 @@ def check_resumed(subject: Subject) -> Deviation:
     with tempfile.TemporaryDirectory() as folder:
         run = Run(Path(folder))
         _train(subject, settings, LOST, run)
-        checkpoint = run.newest_checkpoint(silent)
+        with listening(silent):
+            checkpoint = run.newest_checkpoint()
         assert checkpoint is not None
         went_on = _train(subject, settings, LAST, run, restore(*checkpoint))
     if straight.keys() != went_on.keys():

@@ -18,7 +18,8 @@ from glassformer.checks.comparisons import (
 )
 from glassformer.checks.result import CheckResult, Checks, Deviation, DoesNotApply
 from glassformer.checks.subject import Subject
-from glassformer.config.errors import MissingPackage, Say, error_line
+from glassformer.config.errors import MissingPackage, error_line
+from glassformer.config.messages import say
 from glassformer.exchange.exporting import TOLERANCE
 
 ROUNDING = 2e-5
@@ -42,7 +43,7 @@ EXACT = {"looked-at", "saved", "resumed"}
 """What a CPU computes bit for bit."""
 
 
-def run_checks(subject: Subject, names: Iterable[str], say: Say) -> Checks:
+def run_checks(subject: Subject, names: Iterable[str]) -> Checks:
     checked = []
     with _full_precision():
         for name in names:

@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from glassformer.config.errors import DataError, Misuse, Say, silent
+from glassformer.config.errors import DataError, Misuse
+from glassformer.config.messages import listening, say, silent
 from glassformer.families.base import Loaded, OwnModel, Prepared
 from glassformer.families.build import prepare
 from glassformer.families.evaluate import held_out_examples
@@ -141,16 +142,17 @@ def relative_difference(one: Sequence[Tensor], other: Sequence[Tensor]) -> float
 
 
 def load_subject(
-    run: "str | os.PathLike[str] | Run", *, data: str | None, device: str, model: OwnModel | None, say: Say
+    run: "str | os.PathLike[str] | Run", *, data: str | None, device: str, model: OwnModel | None
 ) -> Subject:
     """`data`: where the run's data is now; that it is gone is no error unless it was named."""
-    loaded = load(run, device, model=model, say=say)
+    loaded = load(run, device, model=model)
     prepared, missing = None, ""
     try:
         config = loaded.config
         if data is not None:
             config = resumed_config(loaded.run, {"data.path": whole_path("data.path", data)})
-        prepared = prepare(config, silent, loaded.run)
+        with listening(silent):
+            prepared = prepare(config, loaded.run)
     except Misuse as error:
         if data is not None:
             raise
@@ -158,10 +160,10 @@ def load_subject(
         if "imported" in loaded.run.card():
             missing = "an imported run comes without the data that it was trained on"
         say(f"{missing}: made-up examples are used instead (--data: where it is now)")
-    return Subject(loaded, model, prepared, missing, _held_out(loaded, prepared, say))
+    return Subject(loaded, model, prepared, missing, _held_out(loaded, prepared))
 
 
-def _held_out(loaded: Loaded, prepared: Prepared | None, say: Say) -> list[ModelInput]:
+def _held_out(loaded: Loaded, prepared: Prepared | None) -> list[ModelInput]:
     """Some examples; none of a run that has learned from everything."""
     if prepared is None:
         return []

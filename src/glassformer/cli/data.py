@@ -46,7 +46,7 @@ def _infer(options: argparse.Namespace) -> "tuple[Config, Table | Pictures | Non
         raise Misuse("DATA is missing (see glassformer data --help)")
     from glassformer.families.recognition import infer_config
 
-    return infer_config({}, {**settings, "data.path": options.data, "task": options.task}, say)
+    return infer_config({}, {**settings, "data.path": options.data, "task": options.task})
 
 
 def describe(argv: list[str]) -> None:
@@ -74,7 +74,7 @@ def check(argv: list[str]) -> None:
 
         from glassformer.verbs.data import check as check_data
 
-        checked = check_data(config, rows, say)
+        checked = check_data(config, rows)
     show_result(checked, options, show=lambda: _show_check(checked))
 
 
@@ -106,7 +106,7 @@ def show(argv: list[str]) -> None:
 
     from glassformer.verbs.data import show_batch
 
-    batch = show_batch(config, options.batch, say, table)
+    batch = show_batch(config, options.batch, table)
     few = batch.rows[: options.rows]
     if options.json:
         answers = None if batch.answers is None else batch.answers[: options.rows]

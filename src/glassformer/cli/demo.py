@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from glassformer.cli.options import Parser
 from glassformer.cli.terminal.inputs import check_folder
 from glassformer.cli.terminal.show import say, show_text
+from glassformer.config.messages import listening, silent
 from glassformer.config.units import duration
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ def run(argv: list[str]) -> None:
     say(f"{len(PARTS)} parts, about {whole} on two quiet cores of a server")
     for number, (title, seconds, show) in enumerate(PARTS, 1):
         say(f"\n{number} of {len(PARTS)} · {title} · about {duration(seconds)}", "bold")
-        views.append(show(out))
+        with listening(silent):
+            views.append(show(out))
         show_view(views[-1])
     Views("What the demo shows", views, about="Trained on embedded data").save(out / REPORT)
     show_text(f"\nAll of it on one page: {out / REPORT}")

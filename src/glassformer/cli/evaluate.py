@@ -9,6 +9,7 @@ from glassformer.cli.options import Parser, arguments_of, settings_of
 from glassformer.cli.terminal.inputs import check_out, check_rows
 from glassformer.cli.terminal.show import print_json, say, say_next, show_table, show_text
 from glassformer.config.errors import Misuse
+from glassformer.config.messages import listening, silent
 from glassformer.config.resolve import flatten
 from glassformer.config.views import ENDINGS
 from glassformer.data.wording import EXAMPLES, listed
@@ -57,11 +58,12 @@ def run(argv: list[str]) -> None:
         return
     lower = None
     if options.precision != "fp32":
-        lower = load(options.run, options.device, precision=options.precision)
+        lower = load(options.run, options.device, precision=options.precision, say=silent)
     with RowProgress():
-        evaluation = evaluate_run(options.run, request, options.device, say).evaluation
+        evaluation = evaluate_run(options.run, request, options.device).evaluation
         if lower is not None:
-            evaluation = _beside(evaluation, evaluate_run(lower, request).evaluation, options.precision)
+            with listening(silent):
+                evaluation = _beside(evaluation, evaluate_run(lower, request).evaluation, options.precision)
     if options.out is not None:
         _draw(evaluation.details, options.out)
     if options.json:
@@ -84,7 +86,7 @@ def _show_errors(options: argparse.Namespace, request: "EvaluateOptions") -> Non
     from glassformer.verbs.evaluate import evaluate_errors
 
     with RowProgress():
-        evaluation, view = evaluate_errors(**arguments_of(options, evaluate_errors), options=request, say=say)
+        evaluation, view = evaluate_errors(**arguments_of(options, evaluate_errors), options=request)
     if options.out is not None:
         view.save(options.out)
     if options.json:

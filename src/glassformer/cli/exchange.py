@@ -19,7 +19,7 @@ def run_import(argv: list[str]) -> None:
 
     command = f"glassformer import {shlex.join(argv)}"
     with RowProgress():
-        imported = import_model(**arguments_of(options, import_model), command=command, say=say)
+        imported = import_model(**arguments_of(options, import_model), command=command)
     if options.json:
         card = imported.card()
         print_json({"run": str(imported.path), **{key: card[key] for key in ("task", "parameters", "imported")}})
@@ -34,7 +34,7 @@ def run_export(argv: list[str]) -> None:
     from glassformer.verbs.exchange import export
 
     with RowProgress():
-        written = export(**arguments_of(options, export), say=say)
+        written = export(**arguments_of(options, export))
     files = list(map(str, written))
     if options.json:
         print_json({"folder": options.folder, "files": files})

@@ -34,7 +34,7 @@ def run(argv: list[str]) -> None:
     from glassformer.families.load import load_for
     from glassformer.families.requests import say_unknown
 
-    loaded: Any = load_for("generate", options.run, options.device, say, precision=options.precision)
+    loaded: Any = load_for("generate", options.run, options.device, precision=options.precision)
     if not loaded.model.encoder.causal:
         say("this model was trained with model.causal_mask false: it learned to read the next token, not to guess it")
     if options.chat and loaded.chat_template is None:
@@ -47,7 +47,7 @@ def run(argv: list[str]) -> None:
         "say": cache(say),  # what holds of every prompt, once
     }
     prompts = _prompts(options.prompt, options.file, options.encoding)
-    say_unknown(loaded.tokenizer, [id for prompt in prompts for id in loaded.tokenizer.encode(prompt)], say)
+    say_unknown(loaded.tokenizer, [id for prompt in prompts for id in loaded.tokenizer.encode(prompt)])
     for prompt in prompts:
         chat = _messages(prompt, options.system) if options.chat else None
         stream = partial(loaded.stream, prompt) if chat is None else partial(loaded.stream_chat, chat)

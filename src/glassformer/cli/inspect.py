@@ -45,7 +45,7 @@ def run_look(argv: list[str]) -> None:
     view_options = {name: value for name in OPTIONS if (value := getattr(options, name)) is not None}
     chooses = any("chooses" in OPTIONS[name] for name in view_options)
     name = options.view or (ALL if page and not chooses else None)
-    view = look(options.run, *options.texts, view=name, device=options.device, say=say, **view_options)
+    view = look(options.run, *options.texts, view=name, device=options.device, **view_options)
     show_result(view, options, out=out, show=lambda: show_view(view))
     if out is not None:
         say(f"written: {out}")
@@ -71,7 +71,7 @@ def run_check(argv: list[str]) -> None:
 
     from glassformer.verbs.check import check
 
-    checks = check(**arguments_of(options, check), say=say)
+    checks = check(**arguments_of(options, check))
     show_result(checks, options, out=options.out)
     if not checks.passed:
         say(f"{checks.words}: what this run says depends on how it is asked")
@@ -102,7 +102,7 @@ def run_doctor(argv: list[str]) -> None:
     from glassformer.runs.run import Run
     from glassformer.verbs.check import doctor
 
-    diagnosis = doctor(**arguments_of(options, doctor), say=say)
+    diagnosis = doctor(**arguments_of(options, doctor))
 
     def show() -> None:
         for finding in diagnosis.findings:

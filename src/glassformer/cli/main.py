@@ -12,9 +12,10 @@ from importlib.resources import files
 from pathlib import Path
 
 from glassformer.cli.options import VERB_TABLES, filled
-from glassformer.cli.terminal.show import mute, open_closed_streams, screens
+from glassformer.cli.terminal.show import mute, open_closed_streams, say, screens
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import GlassformerError, Misuse, error_line, is_strict, out_of_memory, unknown
+from glassformer.config.messages import listening
 from glassformer.config.plugins import load_plugins, use
 from glassformer.config.presets import VERSION
 from glassformer.text.escaping import on_one_line
@@ -132,7 +133,8 @@ def _run(argv: list[str]) -> int:
     module = importlib.import_module(module_of(verb))
     run: Callable[[list[str]], None] = getattr(module, f"run_{verb}", None) or module.run
     try:
-        run(argv[1:])
+        with listening(say):
+            run(argv[1:])
     except SystemExit as stop:  # argparse after --help, a verb that has said what failed
         return int(stop.code or 0)
     return 0

@@ -30,10 +30,10 @@ def run_plan(argv: list[str]) -> None:
     from glassformer.verbs.plan import plan, plan_models
 
     if options.models is not None:
-        table = plan_models(**arguments_of(options, plan_models), say=say, **settings)
+        table = plan_models(**arguments_of(options, plan_models), **settings)
         show_result(table, options, out=options.out)
         return
-    planned = plan(**arguments_of(options, plan), say=say, **settings)
+    planned = plan(**arguments_of(options, plan), **settings)
     show_result(planned, options, out=options.out)
     if options.data is not None and planned.fit is not None and planned.fit.accumulation_steps:
         say(f"next: glassformer train {training_words(argv)}{f' {planned.advice}' if planned.advice else ''}")
@@ -62,6 +62,6 @@ def run_scaling(argv: list[str]) -> None:
 
     from glassformer.verbs.scaling import scaling
 
-    growth = scaling(**settings, say=say)
+    growth = scaling(**settings)
     show_result(growth, options, out=out, show=lambda: show_text("\n".join(growth.findings)))
     say(growth.how + (f" All of it: {out}" if out else ""))

@@ -60,7 +60,7 @@ def answer_file(options: argparse.Namespace, answer: "Callable[..., RowsWritten]
     failure = None
     try:
         with RowProgress(printed=options.out is None):
-            written = answer(**arguments, say=say)
+            written = answer(**arguments)
     except PartsFailed as failed:
         failure, written = failed, failed.written
     if options.out is not None:
@@ -87,9 +87,9 @@ def run_predict(argv: list[str]) -> None:
     if is_folder:
         answer_file(options, predict_file, options.run)
         return
-    loaded: Any = load(options.run, options.device, say=say)
+    loaded: Any = load(options.run, options.device)
     top = MOST_SHOWN if options.top is None else options.top
-    answer = loaded.family.answer_function(loaded, top=top, say=say)
+    answer = loaded.family.answer_function(loaded, top=top)
     if options.top is not None and not predicts_hidden_tokens(loaded.config.task):
         raise Misuse(f"--top is for masked language models, and {options.run} learned {loaded.config.task}")
     if options.file is not None and loaded.family.label_kind is not None:
@@ -160,7 +160,7 @@ def run_embed(argv: list[str]) -> None:
     from glassformer.families.load import load
     from glassformer.verbs.files import embed_file, write_vectors
 
-    loaded = options.run if is_folder else load(options.run, options.device, say=say)
+    loaded = options.run if is_folder else load(options.run, options.device)
     if options.file is not None:
         answer_file(options, embed_file, loaded)
         return
@@ -197,14 +197,14 @@ def run_translate(argv: list[str]) -> None:
     if is_folder:
         answer_file(options, translate_file, options.run)
         return
-    loaded = load_for("translate", options.run, options.device, say, precision=options.precision)
+    loaded = load_for("translate", options.run, options.device, precision=options.precision)
     if options.file is not None:
         answer_file(options, translate_file, loaded)
         return
     count = 0
     with inputs.writer_to(options.out) as to:
         for block in inputs.blocks_of(options.texts):
-            translations = loaded.translate(block, **search, say=say)
+            translations = loaded.translate(block, **search)
             to.writelines(translation_lines(translations, to, count, options.nbest, as_json=options.json))
             to.flush()
             count += len(translations)

@@ -40,7 +40,7 @@ def serve_until_stopped(options: argparse.Namespace, told: str, *, browser: bool
     stopped = threading.Event()
     for one in (signal.SIGTERM, signal.SIGINT):
         signal.signal(one, lambda number, frame: stopped.set())
-    serving = serve(*options.runs, api_key=key_of(options.api_key_file), say=say, **arguments_of(options, serve))
+    serving = serve(*options.runs, api_key=key_of(options.api_key_file), **arguments_of(options, serve))
     print(told.format(url=serving.url, page=serving.page), flush=True)
     if browser:
         webbrowser.open(serving.page)

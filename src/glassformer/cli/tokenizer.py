@@ -41,7 +41,7 @@ def train(argv: list[str]) -> None:
 
     part = whole_text(survey(open_source(options.data, config.data)), "whole")
     texts = (chunk.text for chunk in part.chunks())
-    tokenizer = Tokenizer.train(texts, config.tokenizer, say, total_bytes=part.bytes, mask=options.mask)
+    tokenizer = Tokenizer.train(texts, config.tokenizer, total_bytes=part.bytes, mask=options.mask)
     Path(options.out).parent.mkdir(parents=True, exist_ok=True)
     tokenizer.save(options.out)
     if options.json:
@@ -111,7 +111,7 @@ def _find(where: str, settings: dict[str, object]) -> "tuple[Tokenizer, bool]":
         return tokenizer, run.config().framed
     config = resolve({}, settings)
     say(f"training a {config.tokenizer.kind} tokenizer on {where} (--tokenizer.kind changes that)")
-    return Tokenizer.train(_texts(where, config.data), config.tokenizer, say), True
+    return Tokenizer.train(_texts(where, config.data), config.tokenizer), True
 
 
 def compare(argv: list[str]) -> None:

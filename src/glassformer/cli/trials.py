@@ -1,6 +1,7 @@
 """glassformer compare and glassformer tune"""
 
 import shlex
+from typing import Any
 
 from glassformer.cli.options import Parser, arguments_of, training_settings
 from glassformer.cli.terminal.inputs import check_folder, show_result
@@ -46,7 +47,7 @@ def run_tune(argv: list[str]) -> None:
     try:
         with Watcher() as watcher:
             arguments = {**arguments_of(options, tune), **settings}
-            tuned = tune(model=models, listen=watcher, say=say, **arguments)
+            tuned = tune(model=models, listen=watcher, **arguments)
     except KeyboardInterrupt:
         say("stopped; what was tried is kept: the same command goes on")
         raise SystemExit(1) from None
@@ -61,11 +62,11 @@ def run_tune(argv: list[str]) -> None:
         say_next(tuned.run)
 
 
-def _show_space(data: str | None, models: str | None, config: str | None, settings: dict[str, object]) -> None:
+def _show_space(data: str | None, models: str | None, config: str | None, settings: dict[str, Any]) -> None:
     import yaml
 
     from glassformer.trials.tune import default_spaces
 
-    spaces = default_spaces(data, model=models, config=config, say=say, **settings)
+    spaces = default_spaces(data, model=models, config=config, **settings)
     print(yaml.safe_dump(spaces, sort_keys=False, default_flow_style=None, width=100), end="")
     say("edit it, and give it back with --space FILE")

@@ -1,4 +1,4 @@
-"""What a person is told: the errors they can cause, the names they may have meant, and what happens on the way.
+"""What a person is told: the errors they can cause, and the names they may have meant.
 
 The command line prints an error as one line and exits with its code.
 """
@@ -6,9 +6,7 @@ The command line prints an error as one line and exits with its code.
 import difflib
 import os
 import re
-import sys
-import warnings
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from typing import Self
 
 
@@ -110,26 +108,6 @@ def refuse_unknown(what: str, name: str, right: Collection[str], error: type[Mis
     """Refuse a name that is none of the right ones."""
     if name not in right:
         raise error(unknown(what, name, right))
-
-
-Say = Callable[[str], None]
-"""Who is told what happens on the way, line by line."""
-
-
-def silent(anything: object) -> None:
-    """A listener that does not want to know."""
-
-
-WITHIN = ("glassformer", "contextlib")
-"""What stands between a call and its warning: this package, and what decorates its functions."""
-
-
-def warn(line: str) -> None:
-    """A listener in a program, where nobody reads the lines of a terminal: a warning, at the call into this package."""
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in WITHIN:
-        level, frame = level + 1, frame.f_back
-    warnings.warn(line, stacklevel=level)
 
 
 def first_line(error: BaseException) -> str:

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from glassformer.bricks.own import is_own
-from glassformer.config.errors import Say, silent
+from glassformer.config.messages import say
 from glassformer.decoding.options import Sampling
 from glassformer.decoding.sampling import GREEDY, SamplingPlan, SamplingRows, choose
 from glassformer.encoders.base import State
@@ -113,7 +113,6 @@ class RunningBatch:
         *,
         never: Sequence[int] = (),
         fixed: bool | None = None,
-        say: Say = silent,
     ) -> None:
         """`room`: tokens that a row may hold at once, at most those that the model was made for. `never`: ids that are
         not to be chosen. `fixed`: all is always held in place, with a length for each row, as a GPU needs it to replay
@@ -141,7 +140,7 @@ class RunningBatch:
         self.state: State = model.init_state(rows, self.room)
         self._fixed = self.device.type == "cuda" if fixed is None else fixed
         self._fixable = self.state.fix(self.room)
-        self._recorder = Recorder(self._advance, self.device, say, records=not is_own(model))
+        self._recorder = Recorder(self._advance, self.device, records=not is_own(model))
         if self._fixed and not self._fixable:
             say("this encoder's state cannot be held in place: its steps are not replayed, which takes longer")
 

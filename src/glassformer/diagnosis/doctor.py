@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from glassformer.config.errors import GlassformerError, Say, error_line, is_strict
+from glassformer.config.errors import GlassformerError, error_line, is_strict
+from glassformer.config.messages import say
 from glassformer.config.presets import NUMBER
 from glassformer.data.wording import counted
 from glassformer.diagnosis import layers, loss
@@ -232,9 +233,9 @@ def _worst_first(findings: Iterable[Finding]) -> list[Finding]:
 # --- a run ---
 
 
-def diagnose(run: Run, load_model: Callable[[], Loaded], say: Say) -> Findings:
+def diagnose(run: Run, load_model: Callable[[], Loaded]) -> Findings:
     """What a run's log, its data and its weights show. Where data or weights are not there, what was logged of them."""
-    lines, card, name = run.read_metrics(say), run.card(), run.path.name
+    lines, card, name = run.read_metrics(), run.card(), run.path.name
     logged = [line for line in lines if line.get("event") == "finding"]
     at_end = [Finding.of(line) for line in logged if line.get("end")]
     findings = [Finding.of(line) for line in logged if not line.get("end")]

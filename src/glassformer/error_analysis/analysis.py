@@ -9,7 +9,8 @@ from functools import singledispatch
 import numpy as np
 import torch
 
-from glassformer.config.errors import Misuse, Say, silent
+from glassformer.config.errors import Misuse
+from glassformer.config.messages import say
 from glassformer.config.presets import CLASS
 from glassformer.data.wording import counted
 from glassformer.error_analysis import labelling, language, translations
@@ -147,7 +148,7 @@ def check_request(run: AnyRun, versus: AnyRun | None, accuracy: float | None) ->
         )
 
 
-def error_view(evaluated: EvaluatedPart, accuracy: float | None = None, say: Say = silent) -> View:
+def error_view(evaluated: EvaluatedPart, accuracy: float | None = None) -> View:
     """Where a run is wrong on a part that was evaluated."""
     loaded, name = evaluated.loaded, evaluated.loaded.run.path.name
     corpus, missing = evaluated.corpus, ""
@@ -158,7 +159,7 @@ def error_view(evaluated: EvaluatedPart, accuracy: float | None = None, say: Say
             missing = gone.why
             say(f"{missing}: what training had, and what would be fitted on validation, cannot be told")
     with torch.inference_mode():
-        findings = error_findings(loaded.family, ErrorRequest(evaluated, corpus, missing, accuracy or ACCURACY, say))
+        findings = error_findings(loaded.family, ErrorRequest(evaluated, corpus, missing, accuracy or ACCURACY))
     return View(
         title=f"Errors of {name}",
         panels=panels_of(findings),
@@ -167,9 +168,7 @@ def error_view(evaluated: EvaluatedPart, accuracy: float | None = None, say: Say
     )
 
 
-def comparison_view(
-    first: EvaluatedPart, versus: AnyRun, options: EvaluateOptions, device: str = "auto", say: Say = silent
-) -> View:
+def comparison_view(first: EvaluatedPart, versus: AnyRun, options: EvaluateOptions, device: str = "auto") -> View:
     """Which examples one run gets and the other does not."""
     second = loaded_run(versus, device)
     family = first.loaded.family
@@ -181,7 +180,7 @@ def comparison_view(
         say(f"warning: the data of {second.run.path} is not there: it may have learned from these examples")
     names = _names(first.loaded.run, second.run)
     say(f"{names[1]}:")
-    pair = RunPair(first, evaluate_part(second, part, options, say), names, say)
+    pair = RunPair(first, evaluate_part(second, part, options), names)
     findings = compare_errors(family, pair)
     return View(
         title=f"Errors of {names[0]} and {names[1]}",

@@ -12,7 +12,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from glassformer.config.arrays import Array
-from glassformer.config.errors import DataError, Misuse, Say
+from glassformer.config.errors import DataError, Misuse
+from glassformer.config.messages import say
 from glassformer.config.presets import TEXT
 from glassformer.data.split.documents import TextPart
 from glassformer.data.split.labelled import Labelled
@@ -47,7 +48,6 @@ class RunPair:
     first: EvaluatedPart
     second: EvaluatedPart
     names: Names
-    say: Say
 
 
 # --- the same examples ---
@@ -165,7 +165,7 @@ def match_records(pair: RunPair, keys: Callable[[EvaluatedPart], Iterable[Hashab
         )
     first, second = pair.first.evaluation.records, pair.second.evaluation.records
     if len(common) < len(first):
-        pair.say(f"left out, for {pair.names[1]} does not read them: {counted(len(first) - len(common), 'example')}")
+        say(f"left out, for {pair.names[1]} does not read them: {counted(len(first) - len(common), 'example')}")
     return [first[here] for here, _ in common], [second[there] for _, there in common]
 
 

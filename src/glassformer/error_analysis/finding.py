@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from glassformer.config.errors import Say
 from glassformer.config.sentences import sentence as read_sentence
 from glassformer.families.base import DataParts, EvaluatedPart, Prepared
 from glassformer.rendering.curves import Records
@@ -43,7 +42,6 @@ class ErrorRequest:
     """Why the run's own data is not there."""
     accuracy: float
     """The share of a classifier's answers that should be right."""
-    say: Say
 
     @property
     def loaded(self) -> Any:

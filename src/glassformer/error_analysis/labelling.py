@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.config.messages import listening, silent
 from glassformer.data.features.inputs import Inputs
 from glassformer.data.wording import counted
 from glassformer.error_analysis import comparison, traits
@@ -121,7 +122,8 @@ def _validation_scores(request: ErrorRequest) -> tuple[ScoredExamples | None, st
     others = np.flatnonzero(~np.isin(validation.keys, part.keys)).tolist()
     if not others:
         return None, "all of the validation part is shown here"
-    evaluated = evaluate_part(request.loaded, validation.select(validation.name, others), EvaluateOptions())
+    with listening(silent):
+        evaluated = evaluate_part(request.loaded, validation.select(validation.name, others), EvaluateOptions())
     return scored(evaluated.evaluation, evaluated.inputs), ""
 
 

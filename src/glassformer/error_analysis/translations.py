@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
 from glassformer.config.errors import DataError
+from glassformer.config.messages import say
 from glassformer.data.wording import counted
 from glassformer.error_analysis.comparison import PairedScores, RunPair, compare_scores, match_records
 from glassformer.error_analysis.finding import (
@@ -41,7 +42,7 @@ def translation_findings(family: Family, request: ErrorRequest) -> list[ErrorFin
         raise DataError("there is no pair to look at")
     stride = -(-len(records) // MOST_LOOKED_AT)
     if stride > 1:
-        request.say(f"errors are looked for in every {stride}th of {len(records):,} pairs")
+        say(f"errors are looked for in every {stride}th of {len(records):,} pairs")
         records, unknown = records[::stride], None if unknown is None else unknown[::stride]
     scores = sentence_scores(records)
     return [
@@ -61,7 +62,7 @@ def compare_translations(family: Family, pair: RunPair) -> list[ErrorFinding]:
     first, second = match_records(pair, lambda side: zip(side.inputs.sources, side.inputs.targets, strict=True))
     stride = -(-len(first) // MOST_LOOKED_AT)
     if stride > 1:
-        pair.say(f"every {stride}th of {len(first):,} pairs is looked at")
+        say(f"every {stride}th of {len(first):,} pairs is looked at")
         first, second = first[::stride], second[::stride]
     rows: Rows = [
         [cut(mine["source"]), cut(mine["target"]), cut(mine["output"]), cut(theirs["output"])]

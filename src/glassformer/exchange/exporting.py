@@ -16,7 +16,8 @@ import jinja2
 import torch
 from torch import Tensor, nn
 
-from glassformer.config.errors import Misuse, RunError, Say
+from glassformer.config.errors import Misuse, RunError
+from glassformer.config.messages import say
 from glassformer.config.resolve import Config
 from glassformer.data.features.inputs import Features
 from glassformer.models.inputs import Shape
@@ -181,7 +182,7 @@ def check_empty(folder: Path, *, overwrite: bool = False) -> None:
 
 
 @contextlib.contextmanager
-def recorded_export(run: Path, folder: Path, say: Say) -> Iterator[None]:
+def recorded_export(run: Path, folder: Path) -> Iterator[None]:
     """Write down in a run's folder where it is exported to: from there, so that both can move together. First, so that
     an export is known however it is killed; one that fails is forgotten.
     """

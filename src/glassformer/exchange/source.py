@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from glassformer.config.errors import DataError, Misuse, Say, first_line, silent
+from glassformer.config.errors import DataError, Misuse, first_line
+from glassformer.config.messages import say
 from glassformer.data.datasets.hub import quiet_hub, refusal
 from glassformer.exchange import CONFIG, GGUF, check_source
 from glassformer.exchange.external_model import ExternalModel
@@ -16,14 +17,14 @@ OTHER_MODELS = ["*/*.safetensors"]
 """Weights in folders within are other models', or the same in another precision."""
 
 
-def find(source: str, say: Say = silent) -> ExternalModel:
+def find(source: str) -> ExternalModel:
     """A model elsewhere, none of its weights read yet."""
     check_source(source)
     path = Path(source)
     if path.is_dir():
         return _in_folder(path)
     if not path.is_file():
-        path = fetch(source, say)
+        path = fetch(source)
     if path.is_file():
         return read_gguf(path)
     if not (path / CONFIG).is_file():
@@ -44,7 +45,7 @@ def _in_folder(folder: Path) -> ExternalModel:
     return read_gguf(files[0])
 
 
-def fetch(name: str, say: Say) -> Path:
+def fetch(name: str) -> Path:
     """The folder, or the one file, as the hub's own library keeps it; what is there already is not fetched again."""
     import huggingface_hub
 

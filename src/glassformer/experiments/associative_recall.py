@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from glassformer.config.errors import Say
+from glassformer.config.messages import say
 from glassformer.config.resolve import resolve
 from glassformer.data.datasets.generated import recall_rows
 from glassformer.experiments.growth import Curve, Curves, Section, by_model, lines, plain, sentence
@@ -107,7 +107,7 @@ def _encoded(rows: Iterable[str]) -> Int[Tensor, "N T"]:
     return torch.tensor([[SIGNS.index(sign) for sign in row] for row in rows])
 
 
-def recall_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
+def recall_part(plan: ScalingRequest, device: torch.device) -> Section:
     vocab, updates, longest = len(SIGNS), plan.updates(UPDATES), 2 * max(DISTANCES) + 5
     models = same_size_models(plan.models, width=plan.width, layers=plan.layers, vocab=vocab, context=longest)
     task = AssociativeRecall(DISTANCES, seed=plan.seed)

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from glassformer.bricks.attention import attention_weights
 from glassformer.bricks.recurrent import Recurrent, trace
 from glassformer.config.encoders import RECURRENT
-from glassformer.config.errors import Say
 from glassformer.config.resolve import resolve
 from glassformer.encoders.base import Encoder
 from glassformer.experiments.growth import NAMES, Curve, Curves, Section, by_model, lines, plain, sentence, small
@@ -34,7 +33,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 """Variants of the lectures' Transformer (style classic, whose own norm is post-norm), by the settings that differ."""
 
 
-def start_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
+def start_part(plan: ScalingRequest, device: torch.device) -> Section:
     """Measure the gradient by depth of each model, and of a Transformer the softmax with and without 1/√d."""
     gradients = gradients_by_depth(plan, device)
     numbers: dict[str, Any] = {"layers": DEPTH, "gradient": plain(gradients)}

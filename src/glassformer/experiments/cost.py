@@ -13,7 +13,7 @@ from torch import Tensor
 
 from glassformer.bricks.losses import vocabulary_loss
 from glassformer.config.arrays import Array
-from glassformer.config.errors import Say
+from glassformer.config.messages import say
 from glassformer.config.sections import ModelSettings
 from glassformer.experiments import growth
 from glassformer.experiments.models import count, same_size_models, sizes_of
@@ -81,7 +81,7 @@ class Cost:
 # --- time and memory ---
 
 
-def time_part(plan: ScalingRequest, device: torch.device, say: Say) -> growth.Section:
+def time_part(plan: ScalingRequest, device: torch.device) -> growth.Section:
     """Time and memory by length, and beside them what the formulas say."""
     longest = plan.lengths[-1]
     models = same_size_models(plan.models, width=plan.width, layers=plan.layers, vocab=VOCAB, context=longest)
@@ -90,7 +90,7 @@ def time_part(plan: ScalingRequest, device: torch.device, say: Say) -> growth.Se
     for name, settings in models.items():
         weights = count(settings, VOCAB)
         say(f"{name}: {weights:,} weights, width {settings.width}, {settings.layers} layers")
-        costs, why = _costs_by_length(name, settings, plan, device, say)
+        costs, why = _costs_by_length(name, settings, plan, device)
         if why is not None:
             stopped[name] = why
         measured = {length: cost.in_units() for length, cost in costs.items()}
@@ -120,7 +120,7 @@ def time_part(plan: ScalingRequest, device: torch.device, say: Say) -> growth.Se
 
 
 def _costs_by_length(
-    name: str, settings: ModelSettings, plan: ScalingRequest, device: torch.device, say: Say
+    name: str, settings: ModelSettings, plan: ScalingRequest, device: torch.device
 ) -> tuple[dict[int, Cost], str | None]:
     """The costs of longer and longer texts; and why no longer, if a step takes too long or too much."""
     model = build_language_model(settings, vocab=VOCAB, seed=plan.seed).to(device)
@@ -244,7 +244,7 @@ def _wait(device: torch.device) -> None:
 # --- gradients ---
 
 
-def gradient_part(plan: ScalingRequest, device: torch.device, say: Say) -> growth.Section:
+def gradient_part(plan: ScalingRequest, device: torch.device) -> growth.Section:
     models = same_size_models(plan.models, width=plan.width, layers=plan.layers, vocab=VOCAB, context=FURTHEST)
     curves = {}
     for name, settings in models.items():

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from glassformer.bricks.losses import vocabulary_losses
-from glassformer.config.errors import Say, silent
+from glassformer.config.messages import listening, say, silent
 from glassformer.data.packing.store import Ids
 from glassformer.data.packing.windows import NOTHING
 from glassformer.experiments.growth import Curve, Curves, Section, lines, plain, sentence
@@ -42,14 +42,15 @@ LEARNED = 3
 
 
 def train_variants(
-    chosen: Mapping[str, Any], setting: str, kinds: Mapping[Any, str], announcement: str, device: torch.device, say: Say
+    chosen: Mapping[str, Any], setting: str, kinds: Mapping[Any, str], announcement: str, device: torch.device
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yield each kind of a model's `setting` in words, the model that was trained briefly with it, and its task.
 
     `kinds`: the kinds, with the words for each, which fill the announcement of its training.
     """
-    config, table = infer_config({}, chosen, silent)
-    prepared = prepare(config, silent, rows=table)
+    with listening(silent):
+        config, table = infer_config({}, chosen)
+        prepared = prepare(config, rows=table)
     for kind, words in kinds.items():
         say(announcement.format(words))
         changed: Any = {setting: kind}
@@ -61,7 +62,7 @@ def train_variants(
 # --- beyond the length of training ---
 
 
-def beyond_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
+def beyond_part(plan: ScalingRequest, device: torch.device) -> Section:
     """With each kind of positions, a Transformer learns from short texts, by character, and reads longer ones: the mean
     loss at each position of these, in nats per character.
     """
@@ -78,7 +79,7 @@ def beyond_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section
     }
     announcement = f"positions: {{}}, {updates:,} updates on texts of {CONTEXT} characters"
     losses = {}
-    for kind, model, task in train_variants(chosen, "positions", POSITIONS, announcement, device, say):
+    for kind, model, task in train_variants(chosen, "positions", POSITIONS, announcement, device):
         length = CONTEXT if kind in BOUND else FURTHER * CONTEXT
         ids = task.parts["validation"].ids
         losses[kind] = loss_by_position(model, ids, length, TEXTS, start=task.start).tolist()
@@ -136,7 +137,7 @@ def loss_by_position(
 # --- with and without attention ---
 
 
-def attention_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
+def attention_part(plan: ScalingRequest, device: torch.device) -> Section:
     """One LSTM reads letters, another writes them backwards, with additive attention between them or none: letters in
     their right place, and whole answers that are right, by length of the source.
     """
@@ -151,7 +152,7 @@ def attention_part(plan: ScalingRequest, device: torch.device, say: Say) -> Sect
     }
     announcement = f"an LSTM that writes letters backwards, {{}}: {updates:,} updates"
     letters, exact = {}, {}
-    for kind, model, task in train_variants(chosen, "attention", ATTENTION, announcement, device, say):
+    for kind, model, task in train_variants(chosen, "attention", ATTENTION, announcement, device):
         records = task.evaluate(model, "validation").records
         pairs = [(record["target"], record["output"]) for record in records]
         letters[kind], exact[kind] = by_length(pairs)

@@ -23,7 +23,7 @@ from torch import Generator, Tensor, nn
 
 from glassformer.config.arguments import check_arguments
 from glassformer.config.encoders import OWN, is_own_model
-from glassformer.config.errors import Misuse, NotThisRun, Say, SettingError, error_line, refuse_unknown, with_article
+from glassformer.config.errors import Misuse, NotThisRun, SettingError, error_line, refuse_unknown, with_article
 from glassformer.config.plugins import FAMILY, note_part
 from glassformer.config.presets import TASKS, TEXT, add_task
 from glassformer.config.resolve import Config
@@ -259,7 +259,7 @@ class Family(ABC):
         """Refuse what nothing could be learned from, before anything is begun."""
 
     @abstractmethod
-    def prepare(self, config: Config, corpus: Any, known: Processor, say: Say) -> Prepared:
+    def prepare(self, config: Config, corpus: Any, known: Processor) -> Prepared:
         """The corpus as a task. `known`: what is not to be learned anew."""
 
     def schema(self, loaded: Any, data: DataSettings) -> Schema:
@@ -311,11 +311,11 @@ class Family(ABC):
         options.refuse_stride()
 
     @abstractmethod
-    def evaluate_part(self, loaded: Any, part: Any, options: EvaluateOptions, say: Say) -> EvaluatedPart:
+    def evaluate_part(self, loaded: Any, part: Any, options: EvaluateOptions) -> EvaluatedPart:
         """What a run makes of a part, its own or another's."""
 
     @abstractmethod
-    def encode_example(self, loaded: Any, example: Example, *, target: str | None, beam: int, say: Say) -> ModelInput:
+    def encode_example(self, loaded: Any, example: Example, *, target: str | None, beam: int) -> ModelInput:
         """An example as a run's model reads it; `target`: what a translator is to write, instead of what it would."""
 
     @abstractmethod
@@ -334,14 +334,14 @@ class Family(ABC):
         """
         return embed(loaded.model, loaded.tokenizer, loaded.config, [str(text) for text in examples], tokens=tokens)
 
-    def answer_function(self, loaded: Any, *, top: int, say: Say) -> Callable[[str], dict[str, Any]]:
+    def answer_function(self, loaded: Any, *, top: int) -> Callable[[str], dict[str, Any]]:
         """Return a function that answers a line of text, as JSON: a label, a number, a token, a translation.
 
         `top`: number of tokens for each hidden one.
         """
 
         def answer(text: str) -> dict[str, Any]:
-            prediction = loaded.predict(text, say=say)
+            prediction = loaded.predict(text)
             return prediction.to_dict() if hasattr(prediction, "to_dict") else {"text": text, "value": prediction}
 
         return answer

@@ -7,7 +7,8 @@ from torch import nn
 
 from glassformer.bricks.own import make_part
 from glassformer.config.encoders import OWN
-from glassformer.config.errors import DataError, GlassformerError, RunError, Say, SettingError, error_line, silent
+from glassformer.config.errors import DataError, GlassformerError, RunError, SettingError, error_line
+from glassformer.config.messages import listening, say, silent
 from glassformer.config.plugins import OwnPart, own_part
 from glassformer.config.presets import TEXT
 from glassformer.config.resolve import Config
@@ -31,7 +32,7 @@ def split_data(config: Config, rows: Any = None) -> DataParts:
     return FAMILIES[config.task].split_data(config, rows)
 
 
-def prepare(config: Config, say: Say, run: Run | None = None, rows: Any = None) -> Prepared:
+def prepare(config: Config, run: Run | None = None, rows: Any = None) -> Prepared:
     """`run`: what began with this data, and has tokenizers for it. `rows`: where the data has been read already."""
     known = Processor() if run is None else tokenizers_of(run)
     if known.tokenizer is None and config.is_finetuned:
@@ -41,17 +42,18 @@ def prepare(config: Config, say: Say, run: Run | None = None, rows: Any = None) 
     if run is not None and corpus.fingerprint != run.card().get("data", {}).get("fingerprint"):
         raise OtherData(f"{run.path}: the data differs from the data that this run started with")
     say(f"data: {corpus.report()}")
-    prepared = FAMILIES[config.task].prepare(config, corpus, known, say)
+    prepared = FAMILIES[config.task].prepare(config, corpus, known)
     prepared.task.validates = "validation" in corpus.parts
     return prepared
 
 
+@listening(silent)
 def prepare_again(run: Run, instead: str = "") -> Prepared:
     """The data that a run was trained on, as it was read then. `instead`: what to do where nobody knows it."""
     if "imported" in run.card():
         raise DataError(f"{run.path} was imported: what it was trained on is not known here{instead}")
     try:
-        return prepare(run.config(), silent, run)
+        return prepare(run.config(), run)
     except OtherData:
         raise
     except DataError as error:
@@ -60,13 +62,13 @@ def prepare_again(run: Run, instead: str = "") -> Prepared:
         raise RunError(f"{run.path / CARD}: {error}") from None
 
 
-def tokenizer_of_texts(texts: list[str], config: Config, say: Say) -> Tokenizer:
+def tokenizer_of_texts(texts: list[str], config: Config) -> Tokenizer:
     """Tokens of the training part alone: what is held out must be news to the tokenizer too."""
     size = sum(len(text.encode()) for text in texts)
-    return Tokenizer.train(texts, config.tokenizer, say, total_bytes=size)
+    return Tokenizer.train(texts, config.tokenizer, total_bytes=size)
 
 
-def say_tokens(tokenizer: Tokenizer, tokens: dict[str, int], unknown: dict[str, int], say: Say) -> None:
+def say_tokens(tokenizer: Tokenizer, tokens: dict[str, int], unknown: dict[str, int]) -> None:
     shares = {name: f" ({unknown[name] / count:.2%} unknown)" for name, count in tokens.items() if unknown[name]}
     counts = ", ".join(f"{count:,} {name}{shares.get(name, '')}" for name, count in tokens.items())
     say(f"tokens: {tokenizer.kind}, vocabulary of {tokenizer.vocab_size:,}; {counts}")
@@ -92,7 +94,7 @@ def _maker(part: OwnPart, config: Config) -> OwnModel:
     return lambda first, outputs: make_part(part, {reads: first, "outputs": outputs, "context": config.model.context})
 
 
-def learn_from_data(model: nn.Module, prepared: Prepared, config: Config, say: Say) -> dict[str, Any] | None:
+def learn_from_data(model: nn.Module, prepared: Prepared, config: Config) -> dict[str, Any] | None:
     """What a model takes from elsewhere before the first step: a bag's word frequencies, words' vectors from a file,
     what another run has learned. Gives what a card says of that run.
     """
@@ -104,7 +106,7 @@ def learn_from_data(model: nn.Module, prepared: Prepared, config: Config, say: S
         ids, vectors = read_vectors(config.model.vectors, words)
         put_vectors(model, ids, vectors)
         say(f"vectors: {len(ids):,} of {len(words):,} words found in {config.model.vectors}")
-    return take_from_runs(model, config, prepared.answers, say) if config.is_finetuned else None
+    return take_from_runs(model, config, prepared.answers) if config.is_finetuned else None
 
 
 def try_out(model: nn.Module, prepared: Prepared, name: str = "model=…") -> None:
@@ -123,7 +125,7 @@ def try_out(model: nn.Module, prepared: Prepared, name: str = "model=…") -> No
     model.train(training)
 
 
-def say_size(model: nn.Module, say: Say) -> None:
+def say_size(model: nn.Module) -> None:
     """How large it is, and whether this machine can hold it: weights, and of what is learned gradients and two moments,
     4 bytes each.
     """

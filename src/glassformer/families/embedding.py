@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
-from glassformer.config.errors import Misuse, Say, SettingError
+from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.presets import TEXT, VECTORS
 from glassformer.config.resolve import Config
 from glassformer.data.features.build import text_features
@@ -32,12 +32,12 @@ class ExampleFamily(Family):
     """What the families share that read whole examples."""
 
     def encode_example(
-        self, loaded: Any, example: requests.Example, *, target: str | None, beam: int, say: Say
+        self, loaded: Any, example: requests.Example, *, target: str | None, beam: int
     ) -> requests.ModelInput:
-        part = part_of(loaded.features, loaded.config, [example], say)
-        read = row_input(loaded, part, inputs_of(loaded.features, loaded.config, part, say, say))
+        part = part_of(loaded.features, loaded.config, [example])
+        read = row_input(loaded, part, inputs_of(loaded.features, loaded.config, part))
         if loaded.tokenizer is not None:
-            requests.say_unknown(loaded.tokenizer, read.ids, say)
+            requests.say_unknown(loaded.tokenizer, read.ids)
         return read
 
     def random_call(self, loaded: Any, generator: Generator, max_tokens: int) -> ModelCall:
@@ -130,7 +130,7 @@ class EmbeddingFamily(ExampleFamily):
     def check_options(self, loaded: Loaded, options: requests.EvaluateOptions) -> None:
         self._only_embeds(loaded)
 
-    def answer_function(self, loaded: Any, *, top: int, say: Say) -> NoReturn:
+    def answer_function(self, loaded: Any, *, top: int) -> NoReturn:
         self._only_embeds(loaded)
 
     def _only_embeds(self, loaded: Loaded) -> NoReturn:

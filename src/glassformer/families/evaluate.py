@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from glassformer.config.errors import DataError, Misuse, Say, silent
+from glassformer.config.errors import DataError, Misuse
+from glassformer.config.messages import say
 from glassformer.data.wording import counted
 from glassformer.families.base import AnyRun, DataParts, EvaluatedPart, Loaded, Prepared
 from glassformer.families.build import prepare_again, split_data
@@ -25,31 +26,31 @@ class OwnDataGone(DataError):
         self.why = why
 
 
-def evaluate_run(run: AnyRun, options: EvaluateOptions, device: str = "auto", say: Say = silent) -> EvaluatedPart:
+def evaluate_run(run: AnyRun, options: EvaluateOptions, device: str = "auto") -> EvaluatedPart:
     """An evaluation with everything that belongs to it."""
     if options.other_data and options.part is not None:
         raise Misuse(f"--part {options.part} is a part of the run's own data: it does not go with other data")
     if options.reading and not options.other_data:
         raise Misuse(f"--data.{next(iter(options.reading))} says how other data is read: name the DATA to evaluate on")
-    loaded = loaded_run(run, device, say)
+    loaded = loaded_run(run, device)
     loaded.family.check_options(loaded, options)
     if "bad_rows" in options.reading and (why := loaded.config.idle("data.bad_rows")) is not None:
         raise Misuse(why)
     if options.other_data:
-        return evaluate_part(loaded, loaded.family.whole_part(loaded, options), options, say)
+        return evaluate_part(loaded, loaded.family.whole_part(loaded, options), options)
     corpus, part = own_corpus(loaded), options.part
     name = part or ("test" if "test" in corpus.parts else "validation")
     if part is None and name not in corpus.parts:
         raise Misuse(f"{loaded.run.path} has learned from all its data: name other DATA to evaluate on")
     if name not in corpus.parts:
         raise Misuse(f"this run has no {name} part; it has {', '.join(corpus.parts)}")
-    return replace(evaluate_part(loaded, corpus.parts[name], options, say), corpus=corpus)
+    return replace(evaluate_part(loaded, corpus.parts[name], options), corpus=corpus)
 
 
-def evaluate_part(loaded: Loaded, part: Any, options: EvaluateOptions, say: Say = silent) -> EvaluatedPart:
+def evaluate_part(loaded: Loaded, part: Any, options: EvaluateOptions) -> EvaluatedPart:
     """What a run makes of a part, its own or another's."""
     with torch.inference_mode():
-        return loaded.family.evaluate_part(loaded, part, options, say)
+        return loaded.family.evaluate_part(loaded, part, options)
 
 
 def own_corpus(loaded: Loaded) -> DataParts:
@@ -74,15 +75,13 @@ MAX_EVALUATED = 20_000
 A_TEXT = ": give a text"
 
 
-def encode_example(
-    loaded: Loaded, example: Example, *, target: str | None = None, beam: int = 5, say: Say = silent
-) -> ModelInput:
+def encode_example(loaded: Loaded, example: Example, *, target: str | None = None, beam: int = 5) -> ModelInput:
     """An example as a run's model reads it; `target`: what a translator is to write, instead of what it would."""
     if isinstance(example, str) and not example.strip():
         raise Misuse("there is no text to look at")
     if target is not None and not loaded.family.has_decoder:
         raise Misuse("--translation is for runs that translate")
-    return loaded.family.encode_example(loaded, example, target=target, beam=beam, say=say)
+    return loaded.family.encode_example(loaded, example, target=target, beam=beam)
 
 
 def held_out_part(task: Task) -> str:
@@ -101,7 +100,7 @@ def held_out_examples(
     yield from loaded.family.held_out_examples(loaded, prepared, held_out_part(prepared.task), **limits)
 
 
-def validation_examples(loaded: Loaded, count: int, say: Say) -> list[ModelInput]:
+def validation_examples(loaded: Loaded, count: int) -> list[ModelInput]:
     """Some examples of the data that a run was trained on, spread over its validation part."""
     prepared = prepare_again(loaded.run, A_TEXT)
     part = held_out_part(prepared.task)
@@ -112,9 +111,7 @@ def validation_examples(loaded: Loaded, count: int, say: Say) -> list[ModelInput
     return examples
 
 
-def loss_on(
-    loaded: Loaded, examples: Sequence[ModelInput], answer: str | None, say: Say
-) -> tuple[Callable[[], float], str]:
+def loss_on(loaded: Loaded, examples: Sequence[ModelInput], answer: str | None) -> tuple[Callable[[], float], str]:
     """Something that measures a model's loss: on these examples, or without any on the validation part; and its name.
 
     Of a text the loss per token, of a translation that of what is written, of an example that of its `answer`, or where

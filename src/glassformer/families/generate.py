@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from glassformer.config.arguments import check_arguments
-from glassformer.config.errors import Misuse, Say, SettingError, silent
+from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.messages import Say, say, takes_listener
 from glassformer.decoding.beam import beam_continuation
 from glassformer.decoding.options import Sampling, check_writing
 from glassformer.decoding.running import Request, generate, guesses
@@ -42,6 +43,7 @@ class Writer:
     """Special tokens by the names that the template has for them."""
 
     @check_arguments
+    @takes_listener
     def stream(
         self,
         prompt: str | Sequence[int] = "",
@@ -57,7 +59,7 @@ class Writer:
         frequency_penalty: float = 0.0,
         stop: Sequence[str] = (),
         seed: int = 0,
-        say: Say = silent,
+        say: Say = say,
     ) -> "Writing":
         """The text that follows the prompt, piece by piece as it is written.
 
@@ -74,7 +76,7 @@ class Writer:
         ends = draft.request.ends
         limit, never = self.model.encoder.limit, self.never_written
         if beam is not None:
-            read, most = within_context(limit, ids, tokens, say)
+            read, most = within_context(limit, ids, tokens)
             best = beam_continuation(self.model, read, beam=beam, most=most, ends=ends, never=never)
             return Writing(draft, iter(best.ids))
         if limit is not None and len(ids) + tokens > limit + 1:
@@ -147,9 +149,7 @@ class Writer:
         ]
 
 
-def within_context(
-    limit: int | None, ids: list[int], tokens: int, say: Say, who: str = "a beam"
-) -> tuple[list[int], int]:
+def within_context(limit: int | None, ids: list[int], tokens: int, who: str = "a beam") -> tuple[list[int], int]:
     """What is read of a prompt, and how many tokens may be written: both together fit the model's context."""
     if limit is None or len(ids) + tokens <= limit + 1:
         return ids, tokens

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from glassformer.config import presets
 from glassformer.config.data_section import POINT
-from glassformer.config.errors import Misuse, Say, SettingError, refuse_unknown, silent, warn
+from glassformer.config.errors import Misuse, SettingError, refuse_unknown
+from glassformer.config.messages import Say, say, say_or_warn, takes_listener
 from glassformer.config.progress import counting_on
 from glassformer.config.resolve import KINDS_IN_WORDS, Config
 from glassformer.config.sections import TrainingSettings
@@ -73,13 +74,12 @@ class LoadedPredictor(Loaded):
     answers: Answers
 
     @overload
-    def predict(self, texts: str | Mapping[str, Any], *, say: Say | None = None) -> Prediction: ...
+    def predict(self, texts: str | Mapping[str, Any], *, say: Say = say) -> Prediction: ...
     @overload
-    def predict(self, texts: Iterable[Any], *, say: Say | None = None) -> list[Prediction]: ...
+    def predict(self, texts: Iterable[Any], *, say: Say = say) -> list[Prediction]: ...
     @progress_bar()
-    def predict(
-        self, texts: requests.Example | Iterable[Any], *, say: Say | None = None
-    ) -> Prediction | list[Prediction]:
+    @takes_listener
+    def predict(self, texts: requests.Example | Iterable[Any], *, say: Say = say) -> Prediction | list[Prediction]:
         """What the model says of a text, or of each of several: a list, an array, or a DataFrame with the column that
         the run learned from.
 
@@ -92,20 +92,20 @@ class LoadedPredictor(Loaded):
         if a text is empty.
         """
         reader = schema.reader_of(self, "predict")
-        part = part_of(self.features, self.config, reader.examples(texts), say or silent, say or warn)
+        part = part_of(self.features, self.config, reader.examples(texts), say_or_warn)
         if line := ignored_in_words(held_name(texts), reader.ignored(texts)):
-            (say or warn)(line)
-        found = self.predict_part(part, say or silent, say or warn)
+            say_or_warn(line)
+        found = self.predict_part(part, say_or_warn)
         return found[0] if reader.is_one(texts) else found
 
-    def predict_part(self, part: labelled.Labelled, say: Say = silent, remark: Say = silent) -> list[Prediction]:
+    def predict_part(self, part: labelled.Labelled, remark: Say = say) -> list[Prediction]:
         """What the model says of each example. `say` is told what is cut, `remark` what is odd about values."""
         notes = InputNotes()
         if len(part) <= ROWS_AT_ONCE:  # a thread would only cost
             found = predict_inputs(self.model, self.answers, notes.read(self.features, part))
         else:
             found = [one for some in self.predict_parts(pieces_of(part), notes, len(part), "example") for one in some]
-        notes.tell(self.config, say, remark)
+        notes.tell(self.config, remark)
         return found
 
     def predict_parts(
@@ -152,10 +152,10 @@ class LabellingFamily(ExampleFamily):
     def check_corpus(self, config: Config, corpus: labelled.LabelledCorpus) -> None:
         self.answers_of(corpus, config.training)
 
-    def prepare(self, config: Config, corpus: labelled.LabelledCorpus, known: Processor, say: Say) -> Prepared:
+    def prepare(self, config: Config, corpus: labelled.LabelledCorpus, known: Processor) -> Prepared:
         tokenizer = known.tokenizer
         if tokenizer is None and corpus.columns.text is not None:
-            tokenizer = tokenizer_of_texts(corpus.parts["train"].texts, config, say)
+            tokenizer = tokenizer_of_texts(corpus.parts["train"].texts, config)
         answers = self.answers_of(corpus, config.training)
         features = learn_features(config, corpus.parts["train"], tokenizer, corpus.columns)
         held_out = {name: part.labels for name, part in corpus.parts.items() if name != "train"}
@@ -166,13 +166,13 @@ class LabellingFamily(ExampleFamily):
         }
         parts = {name: features.inputs(part, learned[name]) for name, part in corpus.parts.items()}
         if config.data.kind != presets.TEXT:
-            say_read(features, parts, say)
+            say_read(features, parts)
         if tokenizer is not None:
             texts = {name: words for name, part in parts.items() if (words := texts_in(part)) is not None}
             counts = {name: len(part.ids) for name, part in texts.items()}
-            say_tokens(tokenizer, counts, {name: part.unknown for name, part in texts.items()}, say)
+            say_tokens(tokenizer, counts, {name: part.unknown for name, part in texts.items()})
             cut, total = sum(text.cut for text in texts.values()), sum(map(len, texts.values()))
-            say_cut(cut, total, config.model.context, say, " (--model.context)")
+            say_cut(cut, total, config.model.context, " (--model.context)")
         tokens = {name: int(part.lengths.sum()) for name, part in parts.items()}
         task = self.task_on(config, parts, evaluated)
         return Prepared(
@@ -236,17 +236,18 @@ class LabellingFamily(ExampleFamily):
         return replace(part, ignored=tuple(ignored))
 
     def evaluate_part(
-        self, loaded: LoadedPredictor, part: labelled.Labelled, options: requests.EvaluateOptions, say: Say
+        self, loaded: LoadedPredictor, part: labelled.Labelled, options: requests.EvaluateOptions
     ) -> EvaluatedPart:
         answers = loaded.answers.with_unknown(part.labels)
         examples = loaded.features.inputs(part, answers.learned(part.labels))
         say(f"{part.name} part: {counted(len(part.texts), examples.noun)}")
         notes = InputNotes()
         notes.note(examples)
-        ignored = ignored_in_words(part.origin, part.ignored)
-        for remark in (*skipped_lines(part.skipped, part.noun), *part.remarks, *filter(None, [ignored])):
+        for remark in (*skipped_lines(part.skipped, part.noun), *part.remarks):
             say(remark)
-        notes.tell(loaded.config, say, say)
+        if ignored := ignored_in_words(part.origin, part.ignored):
+            say_or_warn(ignored)
+        notes.tell(loaded.config)
         task = self.task_on(loaded.config, {part.name: examples}, answers)
         tokens = fast_tokens(examples, loaded.model)
         evaluation = task.evaluate(loaded.model, part.name, batch_tokens=tokens).with_skipped(part.skipped)
@@ -339,8 +340,8 @@ class ClassificationFamily(LabellingFamily):
             parts, answers, **batches, smoothing=smoothing, class_weights=weights, choose_by=training.choose_by
         )
 
-    def prepare(self, config: Config, corpus: labelled.LabelledCorpus, known: Processor, say: Say) -> Prepared:
-        prepared = super().prepare(config, corpus, known, say)
+    def prepare(self, config: Config, corpus: labelled.LabelledCorpus, known: Processor) -> Prepared:
+        prepared = super().prepare(config, corpus, known)
         task: Any = prepared.task
         counts = self.class_counts(task)
         rarest = rare_class(counts)

@@ -12,8 +12,9 @@ import torch
 from torch import Generator, Tensor
 
 from glassformer.config.arguments import check_arguments
-from glassformer.config.errors import DataError, Misuse, RunError, Say, SettingError, silent
+from glassformer.config.errors import DataError, Misuse, RunError, SettingError
 from glassformer.config.limits import read_text
+from glassformer.config.messages import Say, say, takes_listener
 from glassformer.config.presets import LANGUAGE_MODEL, MASKED, predicts_hidden_tokens
 from glassformer.config.resolve import Config
 from glassformer.config.sections import DataSettings
@@ -68,14 +69,14 @@ class StreamFamily(Family):
             raise SettingError(requests.NO_DATA)
         return split_texts(open_source(config.data.path, config.data), config.data)
 
-    def prepare(self, config: Config, corpus: TextCorpus, known: Processor, say: Say) -> Prepared:
+    def prepare(self, config: Config, corpus: TextCorpus, known: Processor) -> Prepared:
         train = corpus.parts["train"]
         texts, mask = (chunk.text for chunk in train.chunks()), predicts_hidden_tokens(self.task)
-        tokenizer = known.tokenizer or Tokenizer.train(texts, config.tokenizer, say, total_bytes=train.bytes, mask=mask)
+        tokenizer = known.tokenizer or Tokenizer.train(texts, config.tokenizer, total_bytes=train.bytes, mask=mask)
         self.check_tokenizer(config, tokenizer)
-        parts = {name: pack(part, tokenizer, say) for name, part in corpus.parts.items()}
+        parts = {name: pack(part, tokenizer) for name, part in corpus.parts.items()}
         counts = {name: len(tokens.ids) for name, tokens in parts.items()}
-        say_tokens(tokenizer, counts, {name: tokens.unknown for name, tokens in parts.items()}, say)
+        say_tokens(tokenizer, counts, {name: tokens.unknown for name, tokens in parts.items()})
         if tokenizer.vocab_size <= len(tokenizer.specials) + 1:
             raise DataError("there is only one token to learn: the text repeats a single one")
         task = self.task_on(config, parts, tokenizer, config.model.context)
@@ -100,9 +101,9 @@ class StreamFamily(Family):
         texts = reader_of(loaded, "evaluate", settings).texts(options.data)
         return whole_text(survey(Source(str(settings.path), lambda: (iter([text]) for text in texts))), "given")
 
-    def evaluate_part(self, loaded: Any, part: TextPart, options: requests.EvaluateOptions, say: Say) -> EvaluatedPart:
+    def evaluate_part(self, loaded: Any, part: TextPart, options: requests.EvaluateOptions) -> EvaluatedPart:
         say(f"{part.name} part: {counted(part.documents, 'document')}, {part.characters:,} characters")
-        tokens = pack(part, loaded.tokenizer, say)
+        tokens = pack(part, loaded.tokenizer)
         if tokens.unknown:
             share = tokens.unknown / len(tokens.ids)
             say(f"{share:.2%} of the tokens are unknown to the tokenizer: the loss looks better than it is")
@@ -177,18 +178,18 @@ class LanguageFamily(StreamFamily):
         options.refuse_search()
 
     def encode_example(
-        self, loaded: LoadedLanguageModel, example: requests.Example, *, target: str | None, beam: int, say: Say
+        self, loaded: LoadedLanguageModel, example: requests.Example, *, target: str | None, beam: int
     ) -> requests.ModelInput:
         tokenizer, context, text = loaded.tokenizer, loaded.config.model.context, requests.check_text(example)
         start = [] if tokenizer.start is None else [tokenizer.start]
         ids = [*start, *tokenizer.encode(text)]
-        requests.say_cut_text(len(ids) - len(start), context - len(start), say)
+        requests.say_cut_text(len(ids) - len(start), context - len(start))
         ids = ids[:context]
-        requests.say_unknown(tokenizer, ids, say)
+        requests.say_unknown(tokenizer, ids)
         answers = [*(tokenizer.shown(id) for id in ids[1:]), ""]
         return tokens_input(loaded, text, ids, answers=answers, answer_ids=ids[1:])
 
-    def answer_function(self, loaded: LoadedLanguageModel, *, top: int, say: Say) -> Callable[[str], dict[str, Any]]:
+    def answer_function(self, loaded: LoadedLanguageModel, *, top: int) -> Callable[[str], dict[str, Any]]:
         def answer(text: str) -> dict[str, Any]:
             (label, probability), *_ = expected = loaded.probabilities(text)[-1].expected
             return {"text": text, "label": label, "probability": probability, "probabilities": dict(expected)}
@@ -295,22 +296,22 @@ def masked_ids(tokenizer: Tokenizer, text: str) -> list[int]:
     return tokenizer.encode_around(stretch for stretch in stretches if stretch != "")
 
 
-def framed_ids(tokenizer: Tokenizer, text: str, context: int, say: Say) -> list[int]:
+def framed_ids(tokenizer: Tokenizer, text: str, context: int) -> list[int]:
     """The same as a model reads it; what does not fit is cut off, and said."""
     before, after = list(tokenizer.roles.opening), list(tokenizer.roles.closing)
     ids, room = masked_ids(tokenizer, text), context - len(before) - len(after)
-    requests.say_cut_text(len(ids), room, say)
+    requests.say_cut_text(len(ids), room)
     if _mask(tokenizer) in ids[room:]:
         raise Misuse(f"a MASK stands beyond the {room:,} tokens that are read: give a shorter text")
     return [*before, *ids[:room], *after]
 
 
 @torch.inference_mode()
-def fill(model: MaskedLanguageModel, tokenizer: Tokenizer, text: str, *, context: int, most: int, say: Say) -> Filled:
+def fill(model: MaskedLanguageModel, tokenizer: Tokenizer, text: str, *, context: int, most: int) -> Filled:
     """The likeliest tokens for every MASK of a text; `most` of them. Tokens that stand for no text are none."""
     if most < 1:
         raise Misuse(f"--top {most} must be at least 1")
-    ids = framed_ids(tokenizer, text, context, say)
+    ids = framed_ids(tokenizer, text, context)
     mask = _mask(tokenizer)
     if mask not in ids:
         own = " or ".join(dict.fromkeys([MASK, tokenizer.token(mask)]))
@@ -348,15 +349,16 @@ class LoadedMasked(Loaded):
     tokenizer: Tokenizer
 
     @overload
-    def fill(self, texts: str, *, most: int = LIKELIEST, say: Say = silent) -> Filled: ...
+    def fill(self, texts: str, *, most: int = LIKELIEST, say: Say = say) -> Filled: ...
     @overload
-    def fill(self, texts: Iterable[Any], *, most: int = LIKELIEST, say: Say = silent) -> list[Filled]: ...
+    def fill(self, texts: Iterable[Any], *, most: int = LIKELIEST, say: Say = say) -> list[Filled]: ...
     @check_arguments
-    def fill(self, texts: str | Iterable[Any], *, most: int = LIKELIEST, say: Say = silent) -> Filled | list[Filled]:
+    @takes_listener
+    def fill(self, texts: str | Iterable[Any], *, most: int = LIKELIEST, say: Say = say) -> Filled | list[Filled]:
         """The likeliest tokens for each `<mask>` of a text, or of each of several."""
         reader, context = reader_of(self, "fill"), self.config.model.context
         several = reader.texts(texts)
-        filled = [fill(self.model, self.tokenizer, text, context=context, most=most, say=say) for text in several]
+        filled = [fill(self.model, self.tokenizer, text, context=context, most=most) for text in several]
         return filled[0] if reader.is_one(texts) else filled
 
     predict = fill
@@ -384,18 +386,18 @@ class MaskedFamily(StreamFamily):
         return build_masked_model(config.model, vocab=processor.shape.vocab, seed=config.training.seed)
 
     def encode_example(
-        self, loaded: LoadedMasked, example: requests.Example, *, target: str | None, beam: int, say: Say
+        self, loaded: LoadedMasked, example: requests.Example, *, target: str | None, beam: int
     ) -> requests.ModelInput:
         """The example with MASK wherever the text says so."""
         tokenizer, text = loaded.tokenizer, requests.check_text(example)
-        ids = framed_ids(tokenizer, text, loaded.config.model.context, say)
-        requests.say_unknown(tokenizer, ids, say)
+        ids = framed_ids(tokenizer, text, loaded.config.model.context)
+        requests.say_unknown(tokenizer, ids)
         never = {tokenizer.mask, *tokenizer.roles.marks}
         answers = ["" if id == tokenizer.mask else tokenizer.shown(id) for id in ids]
         return tokens_input(loaded, text, ids, answers=answers, stand=[None if id in never else id for id in ids])
 
-    def answer_function(self, loaded: LoadedMasked, *, top: int, say: Say) -> Callable[[str], dict[str, Any]]:
-        return lambda text: loaded.fill(text, most=top, say=say).to_dict()
+    def answer_function(self, loaded: LoadedMasked, *, top: int) -> Callable[[str], dict[str, Any]]:
+        return lambda text: loaded.fill(text, most=top).to_dict()
 
     def example_argument(self, run: Path, config: Config) -> str:
         return f"'A text with a {MASK} in it'"

@@ -7,7 +7,8 @@ import torch
 
 from glassformer.config.arguments import check_arguments
 from glassformer.config.encoders import OWN, is_own_model
-from glassformer.config.errors import Misuse, RunError, Say, is_overflow, refuse_unknown, silent, warn
+from glassformer.config.errors import Misuse, RunError, is_overflow, refuse_unknown
+from glassformer.config.messages import Say, say, say_or_warn, takes_listener
 from glassformer.config.plugins import load_plugins, parts_of
 from glassformer.config.presets import INFERENCE_PRECISIONS, TEXT
 from glassformer.config.resolve import Config
@@ -22,6 +23,7 @@ MANY_LAYERS = 1000
 
 
 @check_arguments
+@takes_listener
 def load(
     run: "str | os.PathLike[str] | Run",
     device: str = "auto",
@@ -29,7 +31,7 @@ def load(
     model: OwnModel | None = None,
     precision: str = "fp32",
     verify: bool = True,
-    say: Say = silent,
+    say: Say = say,
 ) -> Loaded:
     """A run's best weights, its tokenizer and its settings; nothing outside the folder is needed.
 
@@ -38,13 +40,12 @@ def load(
     """
     run = run if isinstance(run, Run) else Run.open(run)
     config, place = run.config(), choose_device(device)
-    tell = warn if say is silent else say
     _check_precision(precision, place, config)
     family = FAMILIES[config.task]
     run.verify_card(verify=verify)
     processor = family.read_processor(run, config)
     for line in run.changed_parts():
-        tell(line)
+        say_or_warn(line)
     if parts_of(config) or config.model.encoder == OWN:  # a person's own code may need numbers to be built
         built = build_model(config, processor, model)
     else:
@@ -95,9 +96,9 @@ def _load_again(path: str, device: str, own: OwnModel | None, precision: str = "
     return load(path, device, model=own, precision=precision)
 
 
-def loaded_run(run: "str | os.PathLike[str] | Run | Loaded", device: str = "auto", say: Say = silent) -> Loaded:
+def loaded_run(run: "str | os.PathLike[str] | Run | Loaded", device: str = "auto") -> Loaded:
     """A run, loaded unless it is already."""
-    return run if isinstance(run, Loaded) else load(run, device, say=say)
+    return run if isinstance(run, Loaded) else load(run, device)
 
 
 def opened_run(run: "str | os.PathLike[str] | Run | Loaded") -> Run:
@@ -108,12 +109,12 @@ def opened_run(run: "str | os.PathLike[str] | Run | Loaded") -> Run:
 
 
 def load_for(
-    verb: str, run: "str | os.PathLike[str] | Run", device: str = "auto", say: Say = silent, *, precision: str = "fp32"
+    verb: str, run: "str | os.PathLike[str] | Run", device: str = "auto", *, precision: str = "fp32"
 ) -> Loaded:
     """A run that a verb (generate, translate) can use, or one line that says what this one does."""
     folder = opened_run(run)
     refuse_other_verb(verb, folder)
-    return load(folder, device, precision=precision, say=say)
+    return load(folder, device, precision=precision)
 
 
 def refuse_other_verb(verb: str, run: Run) -> None:

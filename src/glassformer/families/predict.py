@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from glassformer.bricks.pooling import UnitLength
 from glassformer.config.data_section import POINT
-from glassformer.config.errors import DataError, Misuse, RunError, Say, SettingError, silent
+from glassformer.config.errors import DataError, Misuse, RunError, SettingError
+from glassformer.config.messages import Say, listening, say, silent
 from glassformer.config.presets import IMAGE, TEXT
 from glassformer.config.progress import counting_on, progress_of
 from glassformer.config.resolve import Config
@@ -135,11 +136,11 @@ def _marks(inputs: Inputs) -> list[dict[str, Any]]:
     return marks
 
 
-def inputs_of(features: Features, config: Config, part: Labelled, say: Say, remark: Say) -> Inputs:
+def inputs_of(features: Features, config: Config, part: Labelled, remark: Say = say) -> Inputs:
     """A part without labels as the model reads it. `say` is told what is cut, `remark` what is odd about values."""
     notes = InputNotes()
     inputs = notes.read(features, part)
-    notes.tell(config, say, remark)
+    notes.tell(config, remark)
     return inputs
 
 
@@ -226,10 +227,10 @@ class InputNotes:
     def remark(self, line: str) -> None:
         self.remarks.setdefault(re.sub(r"\d[\d,]*", "", line), []).append(line)
 
-    def tell(self, config: Config, say: Say, remark: Say) -> None:
+    def tell(self, config: Config, remark: Say = say) -> None:
         """`say` is told what is cut, `remark` what is odd about values."""
         texts, unknown = self.counts.texts, self.counts.unknown_texts
-        say_cut(self.cut, texts, config.model.context, say)
+        say_cut(self.cut, texts, config.model.context)
         if unknown:
             remark(f"{counted(unknown, 'text has', 'texts have')} no token that this run knows")
         if self.counts.outside_range:
@@ -245,9 +246,7 @@ def pieces_of(part: Labelled) -> Iterator[Labelled]:
         yield part.select(part.name, list(range(first, min(len(part), first + ROWS_AT_ONCE))))
 
 
-def part_of(
-    features: Features, config: Config, examples: Sequence[Any] | Table, say: Say, remark: Say | None = None
-) -> Labelled:
+def part_of(features: Features, config: Config, examples: Sequence[Any] | Table, remark: Say | None = None) -> Labelled:
     """Return examples (texts, files, pixels, rows) as a part without labels.
 
     `say` hears of resized images, `remark` (unset: `say`) of columns that the run does not read.
@@ -261,7 +260,7 @@ def part_of(
         return Labelled("given", texts, [""] * len(texts), list(range(1, len(texts) + 1)), "given")
     if config.data.kind == IMAGE:
         assert isinstance(features, ImageFeatures)
-        return _images(features, examples, say)
+        return _images(features, examples)
     rows = [_row(example, config, features) for example in examples]
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = {name: [row.get(name, "") for row in rows] for name in names}
@@ -277,7 +276,7 @@ def rows_of(features: Features, config: Config, table: Table, rows: list[int]) -
     return rows_as_part(table, needed(features, config, table), as_learned(features, config.data), rows)
 
 
-def _images(features: ImageFeatures, images: Sequence[Any], say: Say) -> Labelled:
+def _images(features: ImageFeatures, images: Sequence[Any]) -> Labelled:
     """`images`: files, or pixels."""
     files = [f"image {place}" if isinstance(one, np.ndarray) else str(one) for place, one in enumerate(images)]
     pixels, resized = [], 0
@@ -336,7 +335,7 @@ def images_in(inputs: Inputs) -> ImageInputs | None:
     return inputs if isinstance(inputs, ImageInputs) else None
 
 
-def say_read(features: Features, parts: Mapping[str, Inputs], say: Say) -> None:
+def say_read(features: Features, parts: Mapping[str, Inputs]) -> None:
     """What is read of examples that are more than texts, and what is odd about them."""
     say(f"read: {features.words}")
     for remark in features.remarks:
@@ -346,7 +345,7 @@ def say_read(features: Features, parts: Mapping[str, Inputs], say: Say) -> None:
             say(f"{name}: {remark}")
 
 
-def say_cut(cut: int, texts: int, context: int, say: Say, advice: str = "") -> None:
+def say_cut(cut: int, texts: int, context: int, advice: str = "") -> None:
     """Report how many texts are longer than the model reads."""
     if cut:
         say(f"{cut:,} of {texts:,} texts are longer than {context:,} tokens and cut there{advice}")
@@ -410,7 +409,8 @@ def embed_examples(
     """Return what the model's head reads of each example, where examples are more than texts."""
     if not isinstance(model, Predictor):
         raise SettingError("this run is a model of your own: glassformer does not know its vectors")
-    inputs = inputs_of(features, config, part_of(features, config, examples, silent), silent, silent)
+    with listening(silent):
+        inputs = inputs_of(features, config, part_of(features, config, examples))
     vectors = compute_rows(inputs, model.features, device_of(model), fast_tokens(inputs, model)).numpy()
     return [Embedded(text, vector) for text, vector in zip(inputs.texts, vectors, strict=True)]
 

@@ -10,7 +10,8 @@ from glassformer.config import presets, resolve
 from glassformer.config.arguments import check_type
 from glassformer.config.data_section import BETWEEN_FILES
 from glassformer.config.encoders import encoder_info
-from glassformer.config.errors import DataError, Say, SettingError
+from glassformer.config.errors import DataError, SettingError
+from glassformer.config.messages import say
 from glassformer.config.sections import DataSettings, ModelSettings
 from glassformer.data.columns.inference import Columns, choose_columns, may_hold_labels
 from glassformer.data.columns.schema import unread_in_words
@@ -29,13 +30,13 @@ from glassformer.runs.run import Run
 from glassformer.text.vectors import vectors_width
 
 
-def infer_config(file: Mapping[str, Any], flags: Mapping[str, Any], say: Say) -> Recognition:
+def infer_config(file: Mapping[str, Any], flags: Mapping[str, Any]) -> Recognition:
     """The whole configuration: what the settings leave open, what the data looks like decides.
 
     A task that is asked for recognises its own data; else images, pairs of texts and labels are looked for in this
     order, and what has none of these is a text.
     """
-    request = ConfigRequest(file, flags, say)
+    request = ConfigRequest(file, flags)
     if request.task is not None:
         return FAMILIES[request.task].recognise(_with_own_parts(request))
     request = _with_own_parts(request)
@@ -47,7 +48,7 @@ def _with_own_parts(request: ConfigRequest) -> ConfigRequest:
     path = request.path
     if path is None or not is_hub(path) or find(path) is not None:
         return request
-    return replace(request, file={**resolve.flatten(request.file), **own_parts(path, request.settings, request.say)})
+    return replace(request, file={**resolve.flatten(request.file), **own_parts(path, request.settings)})
 
 
 # --- images, tables ---
@@ -64,7 +65,7 @@ def recognise_images(request: ConfigRequest) -> Recognition | None:
         needed = f"{request.task} of pictures needs a table whose column --image names their files"
         raise DataError(f"{path} holds pictures with a class each: {needed}")
     pictures = read_pictures(path, request.data.size_of_images())
-    request.say(f"pictures of {len(set(pictures.labels)):,} classes; task: {presets.CLASSIFICATION} (--task)")
+    say(f"pictures of {len(set(pictures.labels)):,} classes; task: {presets.CLASSIFICATION} (--task)")
     config = request.resolve({"task": presets.CLASSIFICATION, "data.kind": presets.IMAGE})
     _check_kind(request, PICTURE_COLUMNS, pictures.name)
     return Recognition(config if request.has_budget else resolve.with_epochs(config, len(pictures)), pictures)
@@ -82,7 +83,7 @@ def recognise_table(request: ConfigRequest) -> Recognition | None:
     if has_more and (request.task is not None or may_hold_labels(table, settings)):
         table = read_table(path, settings)
     columns = _columns(table, request)
-    request.say(f"columns: {columns.why}")
+    say(f"columns: {columns.why}")
     _check_kind(request, columns, table.name)
     facts = {
         "task": presets.TASK_OF_LABELS[columns.label_kind],
@@ -146,7 +147,7 @@ def recognise_pairs(request: ConfigRequest) -> Recognition | None:
     from_to = f"columns: from '{pairs.source}' to '{pairs.target}' (--source, --target)"
     if request.data.source_file is not None:
         from_to = f"pairs: line by line from {request.data.source_file} to {request.data.target_file}"
-    request.say("; ".join(filter(None, [from_to, f"task: {presets.TRANSLATION} (--task)", unread])))
+    say("; ".join(filter(None, [from_to, f"task: {presets.TRANSLATION} (--task)", unread])))
     named = {} if is_read_apart(request.data) else {"data.source": pairs.source, "data.target": pairs.target}
     config = request.resolve({"task": presets.TRANSLATION, **named})
     return Recognition(resolve.that_writes(config), pairs.table)

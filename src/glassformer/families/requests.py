@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
-from glassformer.config.errors import Misuse, Say, with_article
+from glassformer.config.errors import Misuse, with_article
+from glassformer.config.messages import say
 from glassformer.config.presets import DEFAULT_TASK, settings_task
 from glassformer.config.resolve import BUDGETS, Config, cpu_defaults, flatten, resolve
 from glassformer.config.sections import DataSettings
@@ -40,7 +41,6 @@ class ConfigRequest:
 
     file: Mapping[str, Any]
     flags: Mapping[str, Any]
-    say: Say = field(repr=False)
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -205,13 +205,13 @@ class ModelInput:
         return self.columns if len(self.tokens) == 1 and self.columns else self.tokens
 
 
-def say_unknown(tokenizer: Tokenizer, ids: list[int], say: Say) -> None:
+def say_unknown(tokenizer: Tokenizer, ids: list[int]) -> None:
     """How many tokens of a text, or of several, the model does not know, if there are any."""
     if tokenizer.unk is not None and (unknown := ids.count(tokenizer.unk)):
         say(f"{unknown:,} token{'s are' if unknown > 1 else ' is'} unknown to this model")
 
 
-def say_cut_text(length: int, room: int, say: Say) -> None:
+def say_cut_text(length: int, room: int) -> None:
     """Report a text that is cut because it is longer than the model reads."""
     if length > room:
         say(f"the text is {length:,} tokens long and cut after {room:,}: no more fit")

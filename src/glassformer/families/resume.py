@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from glassformer.config.errors import Misuse, Say, SettingError
+from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.messages import say
 from glassformer.config.resolve import BUDGETS, DATA_PATHS, FIXED, Config, flatten, resolve
 from glassformer.config.setting import value_text
 from glassformer.families.base import Prepared
@@ -36,12 +37,10 @@ def same_settings(one: Config, other: Config) -> bool:
     return all(first[key] == second[key] for key in first if key not in DATA_PATHS)
 
 
-def snapshot_to_resume(
-    run: Run, config: Config, prepared: Prepared, say: Say, *, same: bool = False
-) -> Snapshot | None:
+def snapshot_to_resume(run: Run, config: Config, prepared: Prepared, *, same: bool = False) -> Snapshot | None:
     """Where the run stands, if there is something left to do. `same`: nothing else was asked for, only its papers."""
     finished = run.card().get("status") in DONE
-    found = run.newest_checkpoint(say)
+    found = run.newest_checkpoint()
     if found is None:
         if finished:
             raise Misuse(f"{run.path} had finished and has no checkpoint to go on from: --overwrite trains it anew")

@@ -9,7 +9,8 @@ import torch
 from torch import Generator
 
 from glassformer.config.arguments import check_arguments
-from glassformer.config.errors import DataError, Misuse, Say, SettingError, refuse_unknown, silent
+from glassformer.config.errors import DataError, Misuse, SettingError, refuse_unknown
+from glassformer.config.messages import Say, listening, say, silent, takes_listener
 from glassformer.config.presets import BLEU_TOKENIZERS, TRANSLATION
 from glassformer.config.resolve import Config, that_writes
 from glassformer.config.sections import DataSettings
@@ -84,7 +85,7 @@ def source_ids(tokenizer: Tokenizer, text: str, context: int) -> tuple[list[int]
 
 
 def translate_texts(
-    model: Seq2Seq, sides: tuple[Tokenizer, Tokenizer], texts: Sequence[str], how: Search, *, context: int, say: Say
+    model: Seq2Seq, sides: tuple[Tokenizer, Tokenizer], texts: Sequence[str], how: Search, *, context: int
 ) -> list[Translation]:
     """Return the translations in the order of the texts; blank texts stay blank.
 
@@ -95,7 +96,7 @@ def translate_texts(
     encoded = [source_ids(tokenizer, text, context) for text in filled]
     if cut := sum(was_cut for _, was_cut in encoded):
         say(f"{cut:,} of {len(texts):,} texts are longer than {context:,} tokens and cut there")
-    requests.say_unknown(tokenizer, [id for ids, _ in encoded for id in ids], say)
+    requests.say_unknown(tokenizer, [id for ids, _ in encoded for id in ids])
     best = translate(model, [ids for ids, _ in encoded], how, marks_of(target_tokenizer, model), context=context)
     if endless := sum(not some[0].ended for some in best):
         say(f"{endless:,} of {len(texts):,} translations grew far longer than their source and were stopped there")
@@ -122,15 +123,16 @@ class LoadedTranslator(Loaded):
         return self.target_tokenizer
 
     @overload
-    def translate(self, texts: str, *, say: Say = silent, **how: Unpack[SearchArguments]) -> Translation: ...
+    def translate(self, texts: str, *, say: Say = say, **how: Unpack[SearchArguments]) -> Translation: ...
     @overload
     def translate(
-        self, texts: Iterable[Any], *, say: Say = silent, **how: Unpack[SearchArguments]
+        self, texts: Iterable[Any], *, say: Say = say, **how: Unpack[SearchArguments]
     ) -> list[Translation]: ...
     @progress_bar()
     @check_arguments
+    @takes_listener
     def translate(
-        self, texts: str | Iterable[Any], *, say: Say = silent, **how: Unpack[SearchArguments]
+        self, texts: str | Iterable[Any], *, say: Say = say, **how: Unpack[SearchArguments]
     ) -> Translation | list[Translation]:
         """Translate a text, or each text in a list, an array or a DataFrame with the source column of the run.
 
@@ -142,7 +144,7 @@ class LoadedTranslator(Loaded):
         reader = reader_of(self, "translate")
         several = reader.texts(texts)
         sides, context = (self.tokenizer, self.target_tokenizer), self.config.model.context
-        translations = translate_texts(self.model, sides, several, search, context=context, say=say)
+        translations = translate_texts(self.model, sides, several, search, context=context)
         return translations[0] if reader.is_one(texts) else translations
 
 
@@ -169,11 +171,11 @@ class TranslationFamily(Family):
         pairs = pairs_of(config.data, rows)
         return split_pairs(pairs.table, pairs.source, pairs.target, config.data)
 
-    def prepare(self, config: Config, corpus: PairCorpus, known: Processor, say: Say) -> Prepared:
+    def prepare(self, config: Config, corpus: PairCorpus, known: Processor) -> Prepared:
         train = corpus.parts["train"]
         tokenizer, target_tokenizer = known.tokenizer, known.target_tokenizer
         if tokenizer is None:
-            tokenizer, target_tokenizer = tokenizers_of_sides(train.sources, train.targets, config, say)
+            tokenizer, target_tokenizer = tokenizers_of_sides(train.sources, train.targets, config)
         sides = (tokenizer, target_tokenizer or tokenizer)
         for side in sides:
             _check_marks(config, side)
@@ -181,8 +183,8 @@ class TranslationFamily(Family):
         counts = {name: len(part.source.ids) + len(part.target.ids) for name, part in parts.items()}
         if target_tokenizer is not None:
             say(f"tokens of the targets: {target_tokenizer.kind}, vocabulary of {target_tokenizer.vocab_size:,}")
-        say_tokens(tokenizer, counts, {name: sum(part.unknown) for name, part in parts.items()}, say)
-        _say_too_long(parts, config.model.context, say)
+        say_tokens(tokenizer, counts, {name: sum(part.unknown) for name, part in parts.items()})
+        _say_too_long(parts, config.model.context)
         if not len(parts["train"].sources):
             raise DataError("no pair is left to train on: raise --model.context, or --data.too_long cut")
         if dropped := sum(len(part.dropped) for part in parts.values()):
@@ -232,9 +234,7 @@ class TranslationFamily(Family):
         sides = pair_columns(frame.name, frame.names, settings) or (SOURCE, TARGET)
         return whole_pairs(frame.table(sides, (), {}), *sides, "given", settings)
 
-    def evaluate_part(
-        self, loaded: LoadedTranslator, part: Pairs, options: requests.EvaluateOptions, say: Say
-    ) -> EvaluatedPart:
+    def evaluate_part(self, loaded: LoadedTranslator, part: Pairs, options: requests.EvaluateOptions) -> EvaluatedPart:
         searching = {"beam": options.beam, "length_penalty": options.length_penalty}
         how = Search(**{name: value for name, value in searching.items() if value is not None})  # type: ignore[arg-type]
         config = replace(loaded.config, data=options.settings(loaded.config))
@@ -242,7 +242,7 @@ class TranslationFamily(Family):
         for line in (*skipped_lines(part.skipped), *part.remarks):
             say(line)
         examples = self.examples_of(config, part, loaded.tokenizer, loaded.target_tokenizer)
-        _say_too_long({part.name: examples}, config.model.context, say)
+        _say_too_long({part.name: examples}, config.model.context)
         skipped = part.skipped
         if examples.dropped:
             skipped = {**skipped, TOO_LONG: [part.lines[row] for row in examples.dropped]}
@@ -255,15 +255,15 @@ class TranslationFamily(Family):
         return EvaluatedPart(loaded, part, examples, evaluation.with_skipped(skipped))
 
     def encode_example(
-        self, loaded: LoadedTranslator, example: requests.Example, *, target: str | None, beam: int, say: Say
+        self, loaded: LoadedTranslator, example: requests.Example, *, target: str | None, beam: int
     ) -> requests.ModelInput:
         text, tokenizer, context = requests.check_text(example), loaded.target_tokenizer, loaded.config.model.context
         ids, was_cut = source_ids(loaded.tokenizer, text, context)
         if was_cut:
             room = source_room(loaded.tokenizer.roles, context)
-            requests.say_cut_text(len(loaded.tokenizer.encode(text)), room, say)
-        requests.say_unknown(loaded.tokenizer, ids, say)
-        best = loaded.translate(text, beam=beam).best[0] if target is None else None
+            requests.say_cut_text(len(loaded.tokenizer.encode(text)), room)
+        requests.say_unknown(loaded.tokenizer, ids)
+        best = loaded.translate(text, beam=beam, say=silent).best[0] if target is None else None
         output, written = (target or "", tokenizer.encode(target or "")) if best is None else (best.text, best.ids)
         roles, room = tokenizer.roles, target_room_of(tokenizer.roles, context)
         if len(written) > room:
@@ -283,8 +283,8 @@ class TranslationFamily(Family):
             output=output,
         )
 
-    def answer_function(self, loaded: LoadedTranslator, *, top: int, say: Say) -> Callable[[str], dict[str, Any]]:
-        return lambda text: {"text": text, "translation": loaded.translate(text, say=say).text}
+    def answer_function(self, loaded: LoadedTranslator, *, top: int) -> Callable[[str], dict[str, Any]]:
+        return lambda text: {"text": text, "translation": loaded.translate(text).text}
 
     def held_out_examples(
         self, loaded: LoadedTranslator, prepared: Prepared, part: str, *, count: int, max_tokens: int, max_patches: int
@@ -292,7 +292,9 @@ class TranslationFamily(Family):
         pairs = prepared.task.parts[part]
         short = np.flatnonzero(np.maximum(pairs.source.lengths, pairs.target.lengths) <= max_tokens)
         for row in requests.evenly_chosen(short, count):
-            yield self.encode_example(loaded, pairs.sources[row], target=pairs.targets[row], beam=1, say=silent)
+            with listening(silent):
+                example = self.encode_example(loaded, pairs.sources[row], target=pairs.targets[row], beam=1)
+            yield example
 
     def random_call(self, loaded: LoadedTranslator, generator: Generator, max_tokens: int) -> ModelCall:
         vocabs = (loaded.tokenizer.vocab_size, loaded.target_tokenizer.vocab_size)
@@ -300,13 +302,11 @@ class TranslationFamily(Family):
         return source, None, target, None
 
 
-def tokenizers_of_sides(
-    sources: list[str], targets: list[str], config: Config, say: Say
-) -> tuple[Tokenizer, Tokenizer | None]:
+def tokenizers_of_sides(sources: list[str], targets: list[str], config: Config) -> tuple[Tokenizer, Tokenizer | None]:
     """Train the tokenizer of the sources, and that of the targets unless both sides share one."""
     if config.tokenizer.shared:
-        return tokenizer_of_texts([*sources, *targets], config, say), None
-    return tokenizer_of_texts(sources, config, say), tokenizer_of_texts(targets, config, say)
+        return tokenizer_of_texts([*sources, *targets], config), None
+    return tokenizer_of_texts(sources, config), tokenizer_of_texts(targets, config)
 
 
 def _check_marks(config: Config, tokenizer: Tokenizer) -> None:
@@ -318,7 +318,7 @@ def _check_marks(config: Config, tokenizer: Tokenizer) -> None:
         raise SettingError(f"{where} puts no {' and no '.join(lacking)} around a text, which translation needs")
 
 
-def _say_too_long(parts: dict[str, PairExamples], context: int, say: Say) -> None:
+def _say_too_long(parts: dict[str, PairExamples], context: int) -> None:
     dropped, cut = sum(len(part.dropped) for part in parts.values()), sum(part.cut for part in parts.values())
     for what, count in (("left out", dropped), ("cut there", cut)):
         if count:

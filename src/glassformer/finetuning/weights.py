@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.config.errors import RunError, Say
+from glassformer.config.errors import RunError
+from glassformer.config.messages import say
 from glassformer.config.presets import has_decoder, labels_examples
 from glassformer.config.resolve import Config
 from glassformer.finetuning.sources import FinetuneSource, FinetuneSources
@@ -15,7 +16,7 @@ from glassformer.tasks.answers import Answers
 from glassformer.training.optimiser import refuse_too_many, starred
 
 
-def take_from_runs(model: nn.Module, config: Config, answers: Answers | None, say: Say) -> dict[str, Any]:
+def take_from_runs(model: nn.Module, config: Config, answers: Answers | None) -> dict[str, Any]:
     """Weights of other runs into a new model; gives what its card says of them."""
     sources = FinetuneSources.of(config.model.from_run, config.model.decoder_from)
     refuse_too_many(model, config.training.last_blocks)

@@ -1,16 +1,16 @@
 """CUDA graphs: GPU work that is recorded once and replayed, which removes the launch overhead of small models."""
 
-import warnings
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 
 import torch
 
-from glassformer.config.errors import Say, first_line
+from glassformer.config.errors import first_line
+from glassformer.config.messages import say_or_warn
 
 
 def record(
-    work: Callable[[], None], device: torch.device, say: Say, *, pool: "torch.cuda._POOL_HANDLE | None" = None
+    work: Callable[[], None], device: torch.device, *, pool: "torch.cuda._POOL_HANDLE | None" = None
 ) -> torch.cuda.CUDAGraph | None:
     """Return the CUDA graph of work on fixed tensors, without running it; None, with a message, if that fails.
 
@@ -25,13 +25,11 @@ def record(
         cause = error.__context__ or error  # the original error; ending the recording then fails too
         generator = torch.cuda.default_generators[device.index or 0]
         generator.graphsafe_set_state(generator.clone_state())  # the generator still counts as being recorded
-        say(f"a step cannot be recorded as a CUDA graph ({first_line(cause)[:120]}); going on without, which is slower")
+        say_or_warn(
+            f"a step cannot be recorded as a CUDA graph ({first_line(cause)[:120]}); going on without, which is slower"
+        )
         return None
     return graph
-
-
-def _warn(line: str) -> None:
-    warnings.warn(line, stacklevel=2)
 
 
 _unrecorded = 0
@@ -55,13 +53,10 @@ class Recorder:
     There is one graph per `key`, which stands for all values that the step reads on the host.
     """
 
-    def __init__(
-        self, step: Callable[[], None], device: torch.device, say: Say = _warn, *, records: bool = True
-    ) -> None:
+    def __init__(self, step: Callable[[], None], device: torch.device, *, records: bool = True) -> None:
         """Wrap a step; `records` is False if it must not be recorded, as for a user's code."""
         self._step, self._device = step, device
         self._records = records and device.type == "cuda"
-        self._say = say
         self._graphs: dict[Hashable, torch.cuda.CUDAGraph | None] = {}
         """Graph by key; None after a first direct run, which does the work that cannot be recorded."""
 
@@ -71,7 +66,7 @@ class Recorder:
             return
         graph = self._graphs.get(key)
         if graph is None and self._records and key in self._graphs:
-            graph = record(self._step, self._device, self._say)
+            graph = record(self._step, self._device)
             self._records = graph is not None
         self._graphs[key] = graph
         if graph is None:

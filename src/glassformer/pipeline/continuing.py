@@ -8,7 +8,8 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from glassformer.config.errors import GlassformerError, Say
+from glassformer.config.errors import GlassformerError
+from glassformer.config.messages import say
 from glassformer.config.presets import reads_stream
 from glassformer.config.resolve import Config
 from glassformer.diagnosis.layers import training_loss
@@ -47,7 +48,7 @@ def start_loss(model: nn.Module, prepared: Prepared) -> float | None:
     return training_loss(model, prepared.task)
 
 
-def with_chosen_rate(config: Config, prepared: Prepared, name: str, loss: float, say: Say) -> Config:
+def with_chosen_rate(config: Config, prepared: Prepared, name: str, loss: float) -> Config:
     """Return the configuration with the learning rate that suits how well the model knows the new text.
 
     If the initial loss is not far below the unigram entropy of the text, the model still has to learn most of it, so
@@ -65,7 +66,7 @@ def with_chosen_rate(config: Config, prepared: Prepared, name: str, loss: float,
     return replace(config, training=chosen)
 
 
-def warn_of_misfit(prepared: Prepared, name: str, loss: float, say: Say) -> None:
+def warn_of_misfit(prepared: Prepared, name: str, loss: float) -> None:
     """Warn when a model trained without `--from` would probably be better. `loss`: see `start_loss`."""
     unigram, task = unigram_entropy(prepared), prepared.task
     assert isinstance(task, WindowTask)
@@ -87,7 +88,7 @@ class OldText:
     windows: int
 
     @classmethod
-    def of(cls, run: Run, new: Prepared, config: Config, say: Say) -> Self | None:
+    def of(cls, run: Run, new: Prepared, config: Config) -> Self | None:
         """Return the sample; if the old text cannot be read in a few seconds, report the reason and return None.
 
         `new`, `config`: those of the new run. The sample uses its tokenizer, context length and masking.

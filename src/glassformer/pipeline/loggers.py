@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from glassformer.config.errors import RunError, Say, error_line, is_strict, silent
+from glassformer.config.errors import RunError, error_line, is_strict
 from glassformer.config.loggers import LOGGERS, logger_names, missing_package
+from glassformer.config.messages import Say, say, silent
 from glassformer.config.resolve import flatten
 from glassformer.runs.files import read_json, write_json
 from glassformer.runs.run import DONE, RUNS, Run
@@ -308,8 +309,8 @@ def _read_states(run: Run) -> dict[str, dict[str, Any]]:
 class Loggers:
     """All that a training is logged to. One that fails is left out from then on, and the training goes on."""
 
-    def __init__(self, run: Run, names: Iterable[str] = (), say: Say = silent, fail: Say = silent) -> None:
-        self.run, self.names, self.say, self.fail = run, tuple(names), say, fail
+    def __init__(self, run: Run, names: Iterable[str] = (), fail: Say = silent) -> None:
+        self.run, self.names, self.fail = run, tuple(names), fail
         self.open: dict[str, LogStore] = {}
         self.states: dict[str, dict[str, Any]] = {}
         self.rows = Rows()
@@ -333,7 +334,7 @@ class Loggers:
                 state["step"] = last if same or not store.takes_again else min(last, step)
                 self._keep_states()
                 self.open[name] = store
-                self.say(f"logging to {name}: {store.where}")
+                say(f"logging to {name}: {store.where}")
         self.add(self.run.read_metrics() if step else [])
 
     def add(self, lines: Iterable[Mapping[str, Any]]) -> None:

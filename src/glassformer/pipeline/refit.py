@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.messages import listening
 from glassformer.data.wording import counted
 from glassformer.families.card import BEFORE
 from glassformer.families.resume import resumed_config
@@ -17,7 +18,7 @@ from glassformer.runs.files import write_text
 from glassformer.runs.folders import contents, writing
 from glassformer.runs.run import CARD, DONE, Run
 from glassformer.training.distributed.processes import Processes
-from glassformer.training.events import Noted
+from glassformer.training.events import Noted, as_notes
 
 HELD_OUT = "held-out"
 """Where the training before a refit is kept, in its run's folder."""
@@ -35,7 +36,7 @@ def train_and_refit(request: TrainRequest) -> Trained:
     out = request.folder
     if out is None or not out.is_dir():
         return _train_and_refit(request)
-    with Run.locked(out, "training", lambda line: request.listen(Noted(line))):
+    with listening(as_notes(request.listen)), Run.locked(out, "training"):
         return _train_and_refit(replace(request, out=out))
 
 
@@ -61,7 +62,7 @@ def _train_and_refit(request: TrainRequest) -> Trained:
             first = Training(replace(request, expects_refit=True))()
             if first.reason == "interrupted":
                 return first
-            with Run.locked(Path(first.run), "training", lambda line: request.listen(Noted(line))):
+            with listening(as_notes(request.listen)), Run.locked(Path(first.run), "training"):
                 return _refit(_moved(Path(first.run)), request)
     return _refit(run, request)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from glassformer.config.encoders import OWN
-from glassformer.config.errors import Misuse, silent
+from glassformer.config.errors import Misuse
+from glassformer.config.messages import silent
 from glassformer.config.units import duration
 from glassformer.data.wording import counted
 from glassformer.families.base import FAMILIES, OwnModel

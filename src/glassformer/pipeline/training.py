@@ -11,8 +11,9 @@ import torch
 from torch import nn
 
 from glassformer.config.encoders import OWN
-from glassformer.config.errors import GlassformerError, Misuse, RunError, SettingError, TrainingFailed, silent
+from glassformer.config.errors import GlassformerError, Misuse, RunError, SettingError, TrainingFailed
 from glassformer.config.loggers import logger_names
+from glassformer.config.messages import listening, say, silent
 from glassformer.config.plugins import parts_of
 from glassformer.config.resolve import Config, cpu_defaults, flatten
 from glassformer.config.setting import value_text
@@ -40,7 +41,7 @@ from glassformer.training.checkpointer import RunCheckpointer, Snapshot
 from glassformer.training.context import TrainerOptions
 from glassformer.training.device import choose_device
 from glassformer.training.distributed.processes import Processes, allowed_restarts, check_device, is_peer_lost
-from glassformer.training.events import Ended, Failed, Noted
+from glassformer.training.events import Ended, Failed, Noted, as_notes
 from glassformer.training.loop import Trainer
 from glassformer.training.optimiser import freeze
 from glassformer.training.schedule import total_steps
@@ -80,11 +81,11 @@ class Training:
         """What ends with this training: its lock, and the company of other processes."""
 
     def __call__(self) -> Trained:
-        with self.held:
+        with listening(as_notes(self.listen)), self.held:
             self.resolve()
             if self.resumes and self._has_ended():
                 card = self.run.card()
-                self.say(f"{self.run.path} is {card['status']}: {card['steps']:,} updates, nothing is left to do")
+                say(f"{self.run.path} is {card['status']}: {card['steps']:,} updates, nothing is left to do")
                 return Trained.from_card(self.run, card)
             try:
                 if self.processes.join(self.device, alone=self.config.training.parallel == "fsdp"):
@@ -99,13 +100,10 @@ class Training:
                     raise
                 raise TrainingFailed("another process of this training is gone") from error
 
-    def say(self, text: str) -> None:
-        self.listen(Noted(text))
-
     def remark(self, text: str) -> None:
-        """Say a line that the result keeps."""
+        """Report a line, and keep it for the result."""
         self.remarks.append(text)
-        self.say(text)
+        self.listen(Noted(text))
 
     @property
     def family(self) -> Family:
@@ -130,9 +128,10 @@ class Training:
         if self.resumes:
             self.config = resumed_config(self.run, {**file, **flags}, may_change=not request.names_data)
             for line in self.run.changed_parts():
-                self.say(line)
+                say(line)
         else:
-            self.config, self.rows = infer_config(file, with_vectors({**file, **flags}, flags), self.remark)
+            with listening(self.remark):
+                self.config, self.rows = infer_config(file, with_vectors({**file, **flags}, flags))
         if request.expects_refit:
             refuse_refit(self.config)
         if self.config.model.encoder == OWN and request.own_model is None:
@@ -143,7 +142,7 @@ class Training:
             chosen = cpu_defaults(self.config.get("task"), {**file, **flags})
             used = [f"--{key} {value_text(value)}" for key, value in chosen.items() if self.config.get(key) == value]
             if used:
-                self.say(f"defaults on a CPU: {' '.join(used)}")
+                say(f"defaults on a CPU: {' '.join(used)}")
 
     def _take(self, path: Path) -> None:
         """The run's folder for this training alone, locked by the first of its processes. Another one at work there, or
@@ -153,7 +152,7 @@ class Training:
         if self.processes.first:
             if not is_unfinished(path):
                 self._check_folder()
-            self.held.enter_context(Run.locked(path, "training", self.say))
+            self.held.enter_context(Run.locked(path, "training"))
         while is_unfinished(path):
             time.sleep(0.05)  # what a killed one had left is moved up, by the first process
         self._check_folder()
@@ -182,9 +181,9 @@ class Training:
     def prepare(self) -> None:
         """The data as a task, and where a run that goes on stands."""
         if self.resumes:
-            self.prepared = prepare(self.config, self.say, self.run)
+            self.prepared = prepare(self.config, self.run)
             self.same = same_settings(self.run.config(), self.config)
-            self.snapshot = snapshot_to_resume(self.run, self.config, self.prepared, self.say, same=self.same)
+            self.snapshot = snapshot_to_resume(self.run, self.config, self.prepared, same=self.same)
             step = -1 if self.snapshot is None else self.snapshot.progress.step
             if self.processes.least(step) != -self.processes.least(-step):
                 line = "the processes do not all see the same checkpoint: is it on a shared disk?"
@@ -197,10 +196,10 @@ class Training:
             path = self.held.enter_context(Run.new_name(name, own)) if self.processes.first else ""
             self.run = Run(Path(self.processes.broadcast(str(path))))
             if self.processes.first:
-                self.held.enter_context(Run.locked(self.run.path, "training", self.say))
+                self.held.enter_context(Run.locked(self.run.path, "training"))
         if self.request.before_refit is None:
             refuse_out({f"model.{key}": getattr(model, key) for key in ("from_run", "decoder_from")}, self.run.path)
-        self.prepared = prepare(self.config, self.say, rows=self.rows)
+        self.prepared = prepare(self.config, rows=self.rows)
 
     # --- build ---
 
@@ -212,7 +211,7 @@ class Training:
             room = available_memory(self.device)
             room = replace(room, bytes=int(self.processes.least(room.bytes)))  # all must decide alike
             build = partial(build_model, processor=self.prepared)
-            self.sharded = choose_sharding(self.config, build, room, self.processes.world, self.say)
+            self.sharded = choose_sharding(self.config, build, room, self.processes.world)
         self.sharded &= self.config.training.last_blocks != 0  # of a head alone there is nothing to share
         # with FSDP, the first process sends the others their rows of new weights; weights of other runs are read by all
         starts_anew = own is None and not parts and not self.config.is_finetuned
@@ -224,9 +223,9 @@ class Training:
         if self.resumes:
             self.finetuned_from = self.run.card().get("from")
         if self.snapshot is None:
-            self.finetuned_from = learn_from_data(self.model, self.prepared, self.config, self.say)
+            self.finetuned_from = learn_from_data(self.model, self.prepared, self.config)
         freeze(self.model, self.config.training.last_blocks, self.new_parts)
-        say_size(self.model, self.say)
+        say_size(self.model)
         if (continued := continuing.continued_run(self.config, self.finetuned_from)) is not None:
             self._compare_texts(continued)
 
@@ -243,14 +242,15 @@ class Training:
         if loss is not None:
             loss = self.processes.from_first(loss)  # all processes must choose the same rate
             if flatten(self.request.all_settings()).get("training.lr") is None:
-                self.config = continuing.with_chosen_rate(
-                    self.config, self.prepared, continued.path.name, loss, self.remark
-                )
-            continuing.warn_of_misfit(self.prepared, continued.path.name, loss, self.remark)
+                with listening(self.remark):
+                    self.config = continuing.with_chosen_rate(self.config, self.prepared, continued.path.name, loss)
+            with listening(self.remark):
+                continuing.warn_of_misfit(self.prepared, continued.path.name, loss)
         source = self.finetuned_from or {}
         if not self.processes.first or self.request.draft or (self.snapshot and "forgetting" not in source):
             return
-        self.old_text = continuing.OldText.of(continued, self.prepared, self.config, self.remark)
+        with listening(self.remark):
+            self.old_text = continuing.OldText.of(continued, self.prepared, self.config)
         if self.old_text is not None and self.snapshot is None:
             self.finetuned_from = {**source, "forgetting": self.old_text.before(self.model)}
 
@@ -262,12 +262,12 @@ class Training:
         prepared, training = self.prepared, self.config.training
         chosen = training.patience is not None or self.request.flags().get("training.keep") == "best"
         if chosen and not prepared.task.validates:
-            self.say("nothing is held out for validation: training.patience and training.keep best have no effect")
+            say("nothing is held out for validation: training.patience and training.keep best have no effect")
         total = total_steps(training, prepared.task)
         card = self._card(total)
         names = asked_loggers(self.request.log_to, self.run if self.resumes else None) if self.processes.first else ()
         listen = self.listen  # not this object: what it holds open goes when the last who knows it goes
-        self.loggers = Loggers(self.run, names, lambda text: listen(Noted(text)), lambda text: listen(Failed(text)))
+        self.loggers = Loggers(self.run, names, lambda text: listen(Failed(text)))
         self.recorder = recorder = Recorder(self.run, self.model, prepared, self.config, self.listen, self.loggers)
         self.trainer = Trainer(
             self.model,
@@ -326,7 +326,7 @@ class Training:
 
     def _first_files(self, card: dict[str, Any], total: int | None) -> None:
         if self.resumes:
-            rewind(self.run, card, self.snapshot, total, keep=self.config.training.checkpoints, say=self.say)
+            rewind(self.run, card, self.snapshot, total, keep=self.config.training.checkpoints)
             return
         with fill(self.run.path, CARD, instead=self.request.overwrite) as place:
             first_files(Run(place), card, self.prepared)
@@ -366,7 +366,7 @@ class Training:
                 self.recorder.conclude_diagnosis(None if draft or not self._has_time() else self.model, validation)
             if not draft:
                 judged = self.judged or self.prepared
-                leave_papers(self.run, card, self.config, judged, self.model, self.evaluations, self.say)
+                leave_papers(self.run, card, self.config, judged, self.model, self.evaluations)
             self.loggers.end(status, {name: entry.metrics for name, entry in self.evaluations.items()})
             # the last word: killed before it, a run goes on from here, and writes all of this again
             self.run.update_card(**changes, weights=None if interrupted else self.run.weights_digest())
@@ -389,7 +389,7 @@ class Training:
         budget = self.trainer.context.budget
         if budget is None or budget.allows_doctor(self.trainer.context.progress, self.trainer.elapsed()):
             return True
-        self.say(f"for want of time the doctor looks at the model later: glassformer doctor {self.run.path}")
+        say(f"for want of time the doctor looks at the model later: glassformer doctor {self.run.path}")
         return False
 
 

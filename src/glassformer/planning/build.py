@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.encoders import RECURRENT
-from glassformer.config.errors import Say, SettingError
+from glassformer.config.errors import SettingError
+from glassformer.config.messages import say
 from glassformer.data.io.place import short_name
 from glassformer.data.wording import counted
 from glassformer.encoders.blocks import Block
@@ -48,7 +49,7 @@ def _plan(planned: PlannedTraining, model: nn.Module, **more: Any) -> Plan:
 # --- this machine ---
 
 
-def local_plan(planned: PlannedTraining, memory: float | None, measure_speed: bool, say: Say) -> Plan:
+def local_plan(planned: PlannedTraining, memory: float | None, measure_speed: bool) -> Plan:
     """`measure_speed`: the speed, from a few seconds of training."""
     config, training = planned.config, planned.config.training
     device = choose_device(training.device)
@@ -71,7 +72,7 @@ def local_plan(planned: PlannedTraining, memory: float | None, measure_speed: bo
     if measure_speed and batch_fit.accumulation_steps:
         say("trying out a few updates (--no-probe leaves that out)")
         settings = replace(training, accumulation_steps=batch_fit.accumulation_steps)
-        speed = probe(planned.family, planned.model(say), planned.task, settings, device)
+        speed = probe(planned.family, planned.model(), planned.task, settings, device)
     times = None if speed is None else time_plan(planned, speed)
     return _plan(
         planned,

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from glassformer.config.errors import GlassformerError, Say, SettingError, is_overflow
+from glassformer.config.errors import GlassformerError, SettingError, is_overflow
 from glassformer.config.limits import limits
+from glassformer.config.messages import say
 from glassformer.config.resolve import Config
 from glassformer.config.units import count, size
 from glassformer.models.build import learned_count, parameter_count
@@ -119,9 +120,7 @@ class ModelSize(NamedTuple):
     learned: int
 
 
-def choose_sharding(
-    config: Config, build: Callable[[Config], nn.Module], room: AvailableMemory, world: int, say: Say
-) -> bool:
+def choose_sharding(config: Config, build: Callable[[Config], nn.Module], room: AvailableMemory, world: int) -> bool:
     """Whether each process holds a shard of the model: where it is asked for, or where weights, gradients and optimiser
     alone do not fit one. What fits in neither way is refused. `build`: makes the model.
     """

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from glassformer.config.encoders import OWN
-from glassformer.config.errors import Say, SettingError, silent
+from glassformer.config.errors import SettingError
+from glassformer.config.messages import listening, silent
 from glassformer.config.presets import DEFAULT_TASK
 from glassformer.config.resolve import BUDGETS, Config, resolve
 from glassformer.config.sections import TrainingSettings
@@ -60,11 +61,11 @@ class PlannedTraining:
     def updates(self) -> int | None:
         return total_steps(self.config.training, self.task)
 
-    def model(self, say: Say) -> nn.Module:
+    def model(self) -> nn.Module:
         """A real one, as a training starts from."""
         made = self.build(self.config)
         if self.prepared is not None:
-            learn_from_data(made, self.prepared, self.config, say)
+            learn_from_data(made, self.prepared, self.config)
         return made
 
     @property
@@ -98,12 +99,12 @@ def flags_of(data: str | Path | None, settings: Mapping[str, Any]) -> dict[str, 
     return flag_settings(data, settings)
 
 
-def from_data(flags: dict[str, Any], config: str | Path | None, say: Say, *, gpus: int | None) -> PlannedTraining:
+def from_data(flags: dict[str, Any], config: str | Path | None, *, gpus: int | None) -> PlannedTraining:
     """Return the plan of a training run on data. With `gpus`, defaults are those of a GPU."""
     clock, file = Stopwatch(), file_settings(config)
     if gpus is not None:
         flags = {**flags, "training.device": "cuda"}
-    resolved, table = infer_config(file, with_vectors({**file, **flags}, flags), say)
+    resolved, table = infer_config(file, with_vectors({**file, **flags}, flags))
     if resolved.model.encoder == OWN:
         raise SettingError(ONLY_BY_NAME)
     family = FAMILIES[resolved.task]
@@ -111,7 +112,7 @@ def from_data(flags: dict[str, Any], config: str | Path | None, say: Say, *, gpu
         raise SettingError("training.last_blocks 0 trains a head on features computed once, which no plan is made of")
     if gpus is not None and "training.batch_size" not in {**file, **flags}:
         resolved = replace(resolved, training=_shared_by(gpus, resolved.training))
-    prepared = prepare(resolved, say, rows=table)
+    prepared = prepare(resolved, rows=table)
     reading = clock()
     task = prepared.task
     count = min(BATCHES, max(1, int(task.steps_per_epoch)))
@@ -119,7 +120,8 @@ def from_data(flags: dict[str, Any], config: str | Path | None, say: Say, *, gpu
     batch = max(batches, key=lambda batch: sum(tensor.numel() for tensor in batch.tensors(CPU)))
     new: Sequence[str] = ()
     if family.has_decoder and resolved.training.last_blocks is not None:  # what is new is trained as well
-        taken = learn_from_data(build_model(resolved, prepared), prepared, resolved, silent)
+        with listening(silent):
+            taken = learn_from_data(build_model(resolved, prepared), prepared, resolved)
         new = () if taken is None else taken["new"]
 
     def build(config: Config) -> nn.Module:

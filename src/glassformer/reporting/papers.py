@@ -13,7 +13,8 @@ import jinja2
 from markupsafe import Markup
 from torch import nn
 
-from glassformer.config.errors import Say, error_line, is_strict
+from glassformer.config.errors import error_line, is_strict
+from glassformer.config.messages import say
 from glassformer.config.presets import TEXT
 from glassformer.config.resolve import Config
 from glassformer.families.base import FAMILIES, Prepared
@@ -44,15 +45,13 @@ def first_files(run: Run, card: dict[str, Any], prepared: Prepared) -> None:
     run.rewind_metrics(0)
 
 
-def rewind(
-    run: Run, card: dict[str, Any], snapshot: Snapshot | None, total: int | None, *, keep: int, say: Say
-) -> None:
+def rewind(run: Run, card: dict[str, Any], snapshot: Snapshot | None, total: int | None, *, keep: int) -> None:
     """A run that goes on: its log, checkpoints and moments up to where it stands, on the way to `total` updates. The
     card comes first: a run that had finished has done so no more.
     """
     run.write_card(card)
     step = snapshot.progress.step if snapshot else 0
-    run.rewind_metrics(step, say)
+    run.rewind_metrics(step)
     prune_checkpoints(run.checkpoints_path, step, keep)
     history.rewind(run, step, total=total)
 
@@ -64,7 +63,6 @@ def leave_papers(
     prepared: Prepared,
     model: nn.Module,
     evaluations: Mapping[str, Evaluation],
-    say: Say,
 ) -> None:
     """At the end: curves, of a classifier what it takes for what, the card to read, the report. `card`: as it will be;
     `evaluations`: of the parts that were looked at, by name.
@@ -79,7 +77,7 @@ def leave_papers(
     if last is not None and "confusion" in last.details:
         draw_confusion(**last.details["confusion"], path=run.path / "confusion.png", title=run.path.name)
     write_text(run.path / README, model_card(run.path, config, card, score, reads))
-    leave_report(run, card, config, prepared, model, evaluations, say=say)
+    leave_report(run, card, config, prepared, model, evaluations)
 
 
 def leave_report(
@@ -89,8 +87,6 @@ def leave_report(
     prepared: Prepared,
     model: nn.Module,
     evaluations: Mapping[str, Evaluation],
-    *,
-    say: Say,
 ) -> None:
     """`report.html` in the run's folder. A training that is done does not fail for its sake: what is wrong is said."""
     try:

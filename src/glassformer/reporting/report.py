@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from glassformer.config.encoders import OWN
-from glassformer.config.errors import Say, silent
+from glassformer.config.messages import Say, say, takes_listener
 from glassformer.config.plugins import parts_of
 from glassformer.config.presets import TEXT, labels_examples
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
@@ -63,23 +63,24 @@ NAMES = {"lr": "learning rate", "optimizer": "optimiser"}
 sentence = partial(read_sentence, __name__)
 
 
-def report(run: AnyRun, *, model: OwnModel | None = None, device: str = "auto", say: Say = silent) -> View:
+@takes_listener
+def report(run: AnyRun, *, model: OwnModel | None = None, device: str = "auto", say: Say = say) -> View:
     """The report of a run, made anew from its data; `model`: a person's own, which a run does not hold."""
     folder = opened_run(run)
     card, config, prepared = folder.card(), folder.config(), prepare_again(folder)
     parts: list[str] = [name for name in ("validation", "test") if name in card]
     if not parts:
-        return report_of(folder, config, prepared, None, {}, say=say)
+        return report_of(folder, config, prepared, None, {})
     loaded = run if isinstance(run, Loaded) else load(folder, device, model=model)
     say(f"evaluating {' and '.join(parts)} again")
     with torch.inference_mode():
         evaluations = {name: prepared.task.evaluate(loaded.model, name) for name in parts}
-    return report_of(folder, config, prepared, loaded.model, evaluations, say=say)
+    return report_of(folder, config, prepared, loaded.model, evaluations)
 
 
 @register_view("report", texts="none", needs=lambda loaded: "imported" not in loaded.run.card())
 def report_view(request: LookRequest) -> View:
-    return report(request.loaded, say=request.say)
+    return report(request.loaded)
 
 
 def report_of(
@@ -90,10 +91,9 @@ def report_of(
     evaluations: Mapping[str, Evaluation],
     *,
     card: Mapping[str, Any] | None = None,
-    say: Say = silent,
 ) -> View:
     """`evaluations`: by part; with none of them, the report says that there was none. `card`: default the run's."""
-    metrics, task = run.read_metrics(say), prepared.task
+    metrics, task = run.read_metrics(), prepared.task
     card = run.card() if card is None else card
     went = curves(metrics, unit=task.unit, smoothing=task.smoothing, levels=reference_losses(prepared))
     panels: list[Panel] = _before_refit(card)

@@ -13,9 +13,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from glassformer.config.errors import RunError, Say, read_failure, silent
+from glassformer.config.errors import RunError, read_failure
 from glassformer.config.limits import LimitExceeded, limits, parse_json, refuse_endless
 from glassformer.config.limits import read_text as limited_text
+from glassformer.config.messages import say
 from glassformer.config.parts import part_of
 from glassformer.data.wording import counted
 from glassformer.runs.folders import flush, writing
@@ -167,7 +168,7 @@ LINE_SHAPES: dict[str, dict[str, Any]] = {
 """The shapes of the fields that readers need in each line of the log, by its event."""
 
 
-def read_log(path: Path, say: Say = silent) -> list[Line]:
+def read_log(path: Path) -> list[Line]:
     """The whole lines of a log, in their order; none where there is no log. How many are damaged is said; half a line
     at the end is no damage: a killed process leaves one, and a living one writes it on.
     """

@@ -22,7 +22,8 @@ from typing import IO, Any
 
 from safetensors import SafetensorError
 
-from glassformer.config.errors import Misuse, NotARun, RunError, Say, first_line, silent
+from glassformer.config.errors import Misuse, NotARun, RunError, first_line
+from glassformer.config.messages import say
 from glassformer.config.parts import PART, is_alive, is_there, lock_file, part_of, remove, sweep
 
 LOCK = ".lock"
@@ -135,7 +136,7 @@ _held: dict[tuple[int, str], IO[str]] = {}
 
 
 @contextlib.contextmanager
-def locked(folder: Path, work: str, say: Say = silent) -> Iterator[IO[str]]:
+def locked(folder: Path, work: str) -> Iterator[IO[str]]:
     """The folder for this thread alone; made if it is not there, and removed again if nothing came into it. `work`:
     what is done here, in a word.
     """
@@ -144,7 +145,7 @@ def locked(folder: Path, work: str, say: Say = silent) -> Iterator[IO[str]]:
         yield _held[key]
         return
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    lock = _held[key] = _lock(folder, work, say)
+    lock = _held[key] = _lock(folder, work)
     sweep(folder)
     try:
         yield lock
@@ -158,7 +159,7 @@ def locked(folder: Path, work: str, say: Say = silent) -> Iterator[IO[str]]:
                 path.rmdir()
 
 
-def _lock(folder: Path, work: str, say: Say) -> IO[str]:
+def _lock(folder: Path, work: str) -> IO[str]:
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / LOCK).open("a+", encoding="utf-8")
@@ -186,7 +187,7 @@ def _lock(folder: Path, work: str, say: Say) -> IO[str]:
         time.sleep(0.1)
     if not is_there(file, folder / LOCK):  # who held it has taken it away
         file.close()
-        return _lock(folder, work, say)
+        return _lock(folder, work)
     since = time.strftime("%Y-%m-%d %H:%M:%S")
     holder = {"work": work, "process": os.getpid(), "host": socket.gethostname(), "since": since}
     with contextlib.suppress(OSError):  # on a full disk nobody is told who it is

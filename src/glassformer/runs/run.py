@@ -15,8 +15,9 @@ from typing import Any, NotRequired, TypedDict
 import torch
 from torch import Tensor, nn
 
-from glassformer.config.errors import Misuse, NotARun, RunError, Say, read_failure, silent, with_article
+from glassformer.config.errors import Misuse, NotARun, RunError, read_failure, with_article
 from glassformer.config.limits import parse_json
+from glassformer.config.messages import say
 from glassformer.config.parts import sweep
 from glassformer.config.plugins import changed_parts, missing_part
 from glassformer.config.presets import is_known_task
@@ -180,9 +181,9 @@ class Run:
 
     @staticmethod
     @contextlib.contextmanager
-    def locked(path: Path, work: str, say: Say = silent) -> "Iterator[None]":
+    def locked(path: Path, work: str) -> "Iterator[None]":
         """A run's folder for one writer, tidied up after those that were killed."""
-        with locked(path, work, say):
+        with locked(path, work):
             with writing(path):
                 complete(path, CARD)
             for folder in (path, path / "checkpoints", path / "history"):
@@ -426,7 +427,7 @@ class Run:
     def load_weights(self, model: nn.Module, *, verify: bool = True) -> None:
         put_weights(model, self.read_weights(verify=verify), str(self.weights_path))
 
-    def newest_checkpoint(self, say: Callable[[str], None]) -> Checkpoint | None:
+    def newest_checkpoint(self) -> Checkpoint | None:
         """The newest whole checkpoint; torn ones are passed over, and said."""
         paths = list_checkpoints(self.checkpoints_path)
         while paths:
@@ -441,13 +442,13 @@ class Run:
         with writing(self.metrics_path), self.metrics_path.open("a", encoding="utf-8") as file:
             file.writelines(json.dumps(line) + "\n" for line in lines)
 
-    def read_metrics(self, say: Say = silent) -> list[dict[str, Any]]:
+    def read_metrics(self) -> list[dict[str, Any]]:
         """Every line that is whole."""
-        return read_log(self.metrics_path, say)
+        return read_log(self.metrics_path)
 
-    def rewind_metrics(self, step: int, say: Say = silent) -> None:
+    def rewind_metrics(self, step: int) -> None:
         """Forget what was logged after this step: it will be logged again."""
-        lines = [line for line in self.read_metrics(say) if line.get("step", 0) <= step]
+        lines = [line for line in self.read_metrics() if line.get("step", 0) <= step]
         write_text(self.metrics_path, "".join(json.dumps(line) + "\n" for line in lines))
 
 

@@ -14,7 +14,8 @@ import numpy as np
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from glassformer.config.errors import Misuse, Say, refuse_unknown
+from glassformer.config.errors import Misuse, refuse_unknown
+from glassformer.config.messages import listening, silent
 from glassformer.config.views import OPTIONS
 from glassformer.data.datasets.embedded import LINKED_DATASETS
 from glassformer.data.features.build import MixedFeatures
@@ -58,10 +59,10 @@ def routes(server: Server) -> APIRouter:
     """All of them."""
     router = APIRouter(responses=ERRORS, route_class=FiniteRoute)
 
-    async def answer(http: Request, run: str | None, work: Callable[[Loaded, Say], dict[str, Any]]) -> dict[str, Any]:
+    async def answer(http: Request, run: str | None, work: Callable[[Loaded], dict[str, Any]]) -> dict[str, Any]:
         """Return the result of work on a run, with its remarks."""
         remarks: list[str] = []
-        return {**await server.call(http, run, lambda loaded: work(loaded, remarks.append)), "remarks": remarks}
+        return {**await server.call(http, run, listening(remarks.append)(work)), "remarks": remarks}
 
     # --- OpenAI's shape ---
 
@@ -114,14 +115,14 @@ def routes(server: Server) -> APIRouter:
     async def predict(http: Request, body: schema.PredictBody) -> dict[str, Any]:
         """What a run says of examples: a label, several labels, a number, the next token, a translation."""
 
-        def work(loaded: Loaded, say: Say) -> dict[str, Any]:
+        def work(loaded: Loaded) -> dict[str, Any]:
             with uploads(loaded, body.examples) as examples:
                 if hasattr(loaded, "predict_part"):
-                    found = [one.to_dict() for one in loaded.predict(examples, say=say)]
+                    found = [one.to_dict() for one in loaded.predict(examples)]
                     for entry, example in zip(found, body.examples, strict=True):
                         entry.update({key: example for key in ("image",) if key in entry})
                 else:
-                    ask = loaded.family.answer_function(loaded, top=5, say=say)
+                    ask = loaded.family.answer_function(loaded, top=5)
                     found = [ask(_text(example)) for example in examples]
             return {"predictions": found}
 
@@ -143,10 +144,10 @@ def routes(server: Server) -> APIRouter:
     async def translate(http: Request, body: schema.TranslateBody) -> dict[str, Any]:
         """Translations, the best first."""
 
-        def work(loaded: Loaded, say: Say) -> dict[str, Any]:
+        def work(loaded: Loaded) -> dict[str, Any]:
             require(loaded, "translate", "translates nothing")
             search = {name: getattr(body, name) for name in SEARCH_OPTIONS}
-            translations = [one.to_dict() for one in loaded.translate(body.texts, say=say, **search)]
+            translations = [one.to_dict() for one in loaded.translate(body.texts, **search)]
             for one in translations if body.alignment else ():
                 one["alignment"] = aligned(loaded, one["source"], one["translation"])
             return {"translations": translations}
@@ -157,9 +158,9 @@ def routes(server: Server) -> APIRouter:
     async def fill(http: Request, body: schema.FillBody) -> dict[str, Any]:
         """The likeliest tokens for each <mask> of texts."""
 
-        def work(loaded: Loaded, say: Say) -> dict[str, Any]:
+        def work(loaded: Loaded) -> dict[str, Any]:
             require(loaded, "fill", "guesses no hidden tokens")
-            return {"texts": [one.to_dict() for one in loaded.fill(body.texts, most=body.most, say=say)]}
+            return {"texts": [one.to_dict() for one in loaded.fill(body.texts, most=body.most)]}
 
         return await answer(http, body.run, work)
 
@@ -262,6 +263,7 @@ def aligned(loaded: Loaded, source: str, translation: str) -> dict[str, Any] | N
         raise Misuse(f"{loaded.run.path.name} has no attention to its source: there is no alignment")
     if not source.strip():
         return None
-    example = encode_example(loaded, source, target=translation)
+    with listening(silent):
+        example = encode_example(loaded, source, target=translation)
     weights = attention_of(loaded.model, example.inputs)["cross"].mean((0, 1))
     return {"source": example.tokens, "written": example.answers, "weights": weights.round(4).tolist()}

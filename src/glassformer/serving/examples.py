@@ -15,7 +15,8 @@ from jaxtyping import Float
 from PIL import Image
 from torch import Tensor
 
-from glassformer.config.errors import GlassformerError, silent
+from glassformer.config.errors import GlassformerError
+from glassformer.config.messages import silent
 from glassformer.data.datasets.dataset import is_hub
 from glassformer.data.datasets.embedded import DATASETS, open_dataset
 from glassformer.decoding.options import Sampling

@@ -15,6 +15,7 @@ from glassformer.bricks.attention import attend_written_out, attention_scores, a
 from glassformer.bricks.pooling import Pool
 from glassformer.bricks.recurrent import elman_step, gru_gates, gru_step, lstm_gates, lstm_step
 from glassformer.config.errors import Misuse, unknown
+from glassformer.config.messages import listening
 from glassformer.config.presets import IMAGE, TEXT
 from glassformer.data.features.build import MixedFeatures
 from glassformer.decoding.sampling import distribution, keep_top_k, keep_top_p
@@ -127,7 +128,8 @@ def played(loaded: Loaded, body: PlayBody) -> dict[str, Any]:
             plain = encode_example(loaded, given[0], beam=body.beam)
             before = summary(plain, None)
         with interventions(loaded, body, given):
-            example = encode_example(loaded, given[0], beam=body.beam, say=remarks.append)
+            with listening(remarks.append):
+                example = encode_example(loaded, given[0], beam=body.beam)
             now = summary(example, before)
             seen = {name: _view(loaded, given[0], name, body, example) for name in dict.fromkeys(body.views)}
         if before is not None:  # the same tokens on both sides

@@ -25,7 +25,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp
 
 from glassformer.config.arguments import check_arguments
-from glassformer.config.errors import GlassformerError, Misuse, Say, silent
+from glassformer.config.errors import GlassformerError, Misuse
+from glassformer.config.messages import Say, say, takes_listener
 from glassformer.config.presets import VERSION
 from glassformer.rendering.view import viewer_module, viewer_style
 from glassformer.runs.run import Run
@@ -167,6 +168,7 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 @check_arguments
+@takes_listener
 def serve(
     *runs: str | os.PathLike[str] | Run,
     host: str = HOST,
@@ -178,7 +180,7 @@ def serve(
     precision: str = "fp32",
     waiting: int = WAITING,
     timeout: float = TIMEOUT,
-    say: Say = silent,
+    say: Say = say,
 ) -> Serving:
     """Serve runs over HTTP; gives the server, which runs until it is stopped.
 

@@ -10,6 +10,7 @@ import tokenizers
 
 from glassformer.config.errors import DataError, Misuse
 from glassformer.config.json_types import JsonObject
+from glassformer.config.messages import listening, silent
 from glassformer.config.sections import TokenizerSettings
 from glassformer.text.pieces import utf8
 from glassformer.text.tokenizer import Tokenizer
@@ -123,7 +124,8 @@ def compare_tokenizers(texts_factory: Callable[[], Iterable[str]], kinds: list[T
     comparisons = []
     for settings in kinds:
         train = (text for text, held_out in _divided(texts_factory) if not held_out)
-        tokenizer = Tokenizer.train(train, settings, total_bytes=sizes[False])
+        with listening(silent):
+            tokenizer = Tokenizer.train(train, settings, total_bytes=sizes[False])
         tokens = unknown = 0
         for text in (text for text, held_out in _divided(texts_factory) if held_out):
             ids = tokenizer.encode_batch([text])[0]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from glassformer.config.errors import DataError
+from glassformer.config.messages import say
 
 T = TypeVar("T")
 
@@ -63,7 +64,7 @@ def grouped(items: Iterable[T], size_of: Callable[[T], int], enough: int) -> Ite
         yield group
 
 
-def sampled(texts: Iterable[str], limit: int, total: int | None, say: Callable[[str], None]) -> Iterator[str]:
+def sampled(texts: Iterable[str], limit: int, total: int | None) -> Iterator[str]:
     """Yield chunks of the texts, `limit` bytes at most, while holding one text at a time.
 
     If the `total` number of bytes is known, the sample is spread evenly: a chunk is taken whenever the sample is below
@@ -88,7 +89,7 @@ def sampled(texts: Iterable[str], limit: int, total: int | None, say: Callable[[
         seen += size
 
 
-def few_distinct(texts: Iterable[str], limit: int, say: Callable[[str], None]) -> Iterator[str]:
+def few_distinct(texts: Iterable[str], limit: int) -> Iterator[str]:
     """Yield the texts up to the one that brings their distinct words to more than `limit` bytes.
 
     Hundreds of megabytes stay below it if blanks separate words. Chinese or a genome has a new "word" on each line,

@@ -15,9 +15,10 @@ import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
-from glassformer.config.errors import DataError, Say, read_failure, silent, with_article
+from glassformer.config.errors import DataError, read_failure, with_article
 from glassformer.config.json_types import JsonObject
 from glassformer.config.limits import read_text
+from glassformer.config.messages import Say, say, takes_listener
 from glassformer.config.parts import part_of
 from glassformer.config.sections import TokenizerSettings
 from glassformer.text import external_pipeline, pipelines
@@ -147,13 +148,15 @@ class Tokenizer:
         return [id for id in range(self.vocab_size) if id not in others]
 
     @classmethod
+    @takes_listener
     def train(
         cls,
         texts: Iterable[str],
         settings: TokenizerSettings,
-        say: Say = silent,
+        *,
         total_bytes: int | None = None,
         mask: bool = False,
+        say: Say = say,
     ) -> Self:
         """Learn the tokens of texts, which are read once and not stored; or load `settings.file`.
 
@@ -162,9 +165,9 @@ class Tokenizer:
         """
         if settings.file is not None:
             return cls.load(settings.file)
-        sample = sampled(texts, settings.sample_mb * MEGABYTE, total_bytes, say)
+        sample = sampled(texts, settings.sample_mb * MEGABYTE, total_bytes)
         if settings.kind == "bpe":
-            sample = few_distinct(sample, DISTINCT, say)
+            sample = few_distinct(sample, DISTINCT)
         first = next(sample, None)
         if first is None:
             raise DataError("the text yields no tokens: it is empty")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
-from glassformer.config.errors import silent
+from glassformer.config.messages import silent
 from glassformer.config.sections import TrainingSettings
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.tasks.base import Batch, Task

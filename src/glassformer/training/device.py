@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.bricks.kernels.gpu import kernels_work
-from glassformer.config.errors import Say, SettingError, first_line
+from glassformer.config.errors import SettingError, first_line
+from glassformer.config.messages import say
 from glassformer.config.sections import TrainingSettings
 from glassformer.data.wording import counted
 from glassformer.tasks.base import Task
@@ -119,7 +120,7 @@ class StepLoss(nn.Module):
     def forward(self, *tensors: Tensor) -> Tensor:
         return self.compute(*tensors)
 
-    def through(self, stepper: nn.Module, tensors: tuple[Tensor, ...], say: Say) -> Tensor:
+    def through(self, stepper: nn.Module, tensors: tuple[Tensor, ...]) -> Tensor:
         """The loss by way of `stepper`, which holds this module. If compiling fails at the first step, without it."""
         try:
             loss: Tensor = stepper(*tensors)

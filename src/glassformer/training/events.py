@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from glassformer.config.messages import Say
 from glassformer.runs.files import SEVERITIES
 from glassformer.tasks.base import Evaluation
 from glassformer.training.measurements import MAX_TRIED_ROWS, LayerStats
@@ -168,3 +169,8 @@ class Ended:
 
 Event = Started | Stepped | Validated | Checkpointed | Sampled | Diverged | FindingReported | Noted | Ended
 Listener = Callable[[Event], None]
+
+
+def as_notes(listen: Listener) -> Say:
+    """Return a receiver of progress messages that reports each line as a `Noted` event."""
+    return lambda line: listen(Noted(line))

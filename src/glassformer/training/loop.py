@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import RunError, TrainingFailed
+from glassformer.config.messages import listening
 from glassformer.config.sections import TrainingSettings
 from glassformer.models.weights import take_weights
 from glassformer.runs.checkpoints import step_of
@@ -48,9 +49,8 @@ class Trainer:
 
     def __init__(self, model: nn.Module, task: Task, settings: TrainingSettings, options: TrainerOptions) -> None:
         self.context = context = TrainingContext.make(model, task, settings, options)
-        self._interrupt = interrupt = Interrupt()
-        # after Ctrl-C, the message of a compiler that was stopped is of no interest
-        self.step = TrainingStep(context, warn=lambda line: None if interrupt.asked else context.say(line))
+        self._interrupt = Interrupt()
+        self.step = TrainingStep(context)
         self.validator = Validator(context)
         self.shard_writer = context.parallel.shard_writer(options.checkpointer)
         self.done = 0.0
@@ -69,7 +69,8 @@ class Trainer:
         threads = torch.get_num_threads()
         torch.set_num_threads(context.progress.threads)  # sums depend on it
         try:
-            with torch.random.fork_rng([device] if device.type == "cuda" else []), self._interrupt:
+            random_state = torch.random.fork_rng([device] if device.type == "cuda" else [])
+            with random_state, self._interrupt, listening(self._note):
                 reason = self._run()
                 self._finish_checkpoint()
         finally:
@@ -80,6 +81,11 @@ class Trainer:
         ended = Ended(context.progress.step, reason, context.progress.seconds, self._interrupt.signal)
         context.options.listen(ended)
         return ended
+
+    def _note(self, line: str) -> None:
+        """Report a message as an event; after Ctrl-C, the message of a compiler that was stopped is not reported."""
+        if not self._interrupt.asked:
+            self.context.say(line)
 
     def _run(self) -> str:
         """Run all steps with the validations and checkpoints between them; return the reason for stopping."""

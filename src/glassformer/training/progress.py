@@ -3,7 +3,7 @@
 import time
 from typing import Self
 
-from glassformer.config.errors import warn
+from glassformer.config.messages import warn
 from glassformer.config.progress import clock
 from glassformer.config.units import metric_name
 from glassformer.notebook.display import Area

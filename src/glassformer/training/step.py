@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from glassformer.bricks.losses import l2_penalty
 from glassformer.bricks.own import is_own
-from glassformer.config.errors import Say
 from glassformer.models.cuda_graph import record
 from glassformer.tasks.base import Batch
 from glassformer.training.context import TrainingContext
@@ -70,7 +69,6 @@ class StepRecorder:
     """Computes the gradients of a loss."""
     update: Callable[[], None]
     """Clips the gradients and updates the weights."""
-    say: Say
 
     def __post_init__(self) -> None:
         self._times: Counter[tuple[object, ...]] = Counter()
@@ -105,7 +103,7 @@ class StepRecorder:
             weight.grad = None
         graphs: list[torch.cuda.CUDAGraph] = []
         for work in (lambda: losses.append(self.loss(fixed, factor)), lambda: self.backward(losses[0]), self.update):
-            graph = record(work, self.device, self.say, pool=self._pool)
+            graph = record(work, self.device, pool=self._pool)
             if graph is None:
                 for weight in self.weights:
                     weight.grad = None
@@ -148,8 +146,8 @@ class Update(NamedTuple):
 class TrainingStep:
     """The steps of a training run, each a function of the seed, the step's number and the process's rank."""
 
-    def __init__(self, context: TrainingContext, warn: Say) -> None:
-        self.context, self.warn = context, warn
+    def __init__(self, context: TrainingContext) -> None:
+        self.context = context
         device, parallel = context.options.device, context.parallel
         self.scaled = context.precision.name == "fp16"
         """Whether the loss is scaled before the backward pass."""
@@ -209,7 +207,7 @@ class TrainingStep:
 
     def _loss_of(self, tensors: tuple[Tensor, ...], weight: float | Tensor) -> Tensor:
         with self.context.precision.autocast():
-            return self.context.loss.through(self.context.parallel.stepper, tensors, self.warn) * weight
+            return self.context.loss.through(self.context.parallel.stepper, tensors) * weight
 
     def _backward(self, loss: Tensor, *, first: bool = True) -> None:
         if self.penalised and first and not self.context.parallel.sharded:
@@ -230,9 +228,7 @@ class TrainingStep:
             context.optimiser.update()
 
         device = context.options.device
-        return StepRecorder(
-            self.weights, device, loss=self._loss_of, backward=self._backward, update=update, say=self.warn
-        )
+        return StepRecorder(self.weights, device, loss=self._loss_of, backward=self._backward, update=update)
 
     def update(self, factor: float) -> Update:
         """Clip the gradients and update the weights at `factor` times the learning rate."""

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.config.arguments import check_arguments
-from glassformer.config.errors import Say, TrainingFailed, silent
+from glassformer.config.errors import TrainingFailed
 from glassformer.config.loggers import logger_names, logging_to
+from glassformer.config.messages import Say, say, silent, takes_listener
 from glassformer.config.progress import progress_of
 from glassformer.data.io.place import short_name
 from glassformer.data.wording import counted
@@ -49,6 +50,7 @@ FROM = ("from", "from_run", "model.from_run")
 
 @takes_memory
 @check_arguments
+@takes_listener
 def compare(
     data: Any = None,
     *,
@@ -73,7 +75,7 @@ def compare(
     log_to: str | Sequence[str] | None = None,
     config: str | Path | None = None,
     listen: JobListener = silent,
-    say: Say = silent,
+    say: Say = say,
     **settings: Any,
 ) -> Comparison:
     """Train the models of the ladder on the same data, with the same split, tokens and budget, and judge them on the
@@ -113,24 +115,24 @@ def compare(
         runs=_open_runs(runs),
         from_runs=tuple(str(Path(run).resolve()) for run in _open_runs(from_runs)),
     )
-    question = ask(requested, options, say)
+    question = ask(requested, options)
     where = str(requested.get("data.path") or requested.get("data.source_file"))
     folder = Folder.choose(out, where, question.asked)
     refuse_out(requested, folder.path)
     for before in options.from_runs if overwrite else ():
         refuse_out({"model.from_run": before}, folder.path / "jobs")
-    with logging_to(log_to), folder.locked(say) as lock:
+    with logging_to(log_to), folder.locked() as lock:
         if on != SLURM or overwrite:
             refuse_live_jobs(folder.path / SLURM, "go on with --on slurm, without --overwrite")
         folder.open(question.asked, overwrite=overwrite)
-        waiting = _waiting(folder, question.jobs, listen, say)
-        plan = partial(gpu_needs, waiting, say) if jobs == AUTO else None
-        backend = backends.make(folder.path, "compare", say, lock=lock, plan=plan)
+        waiting = _waiting(folder, question.jobs, listen)
+        plan = partial(gpu_needs, waiting) if jobs == AUTO else None
+        backend = backends.make(folder.path, "compare", lock=lock, plan=plan)
         say(_plan(question, folder, len(waiting), backend))
         part = question.shared.part
         if any(job.settings.get("training.minutes") for job in waiting if job.kind == TRAINED):
             say(f"minutes are for the training: starting each, and judging it on all of the {part} part, comes on top")
-        engine = Engine(folder=folder, part=part, backend=backend, hear=listen, say=say)
+        engine = Engine(folder=folder, part=part, backend=backend, hear=listen)
         try:
             with progress_bar(), contextlib.closing(engine.run(waiting)) as outcomes:
                 for done, _ in enumerate(outcomes, 1):
@@ -193,7 +195,7 @@ def _words(flag: str, values: Any) -> list[str]:
     return words
 
 
-def _waiting(folder: Folder, jobs: list[Job], listen: JobListener, say: Say) -> list[Job]:
+def _waiting(folder: Folder, jobs: list[Job], listen: JobListener) -> list[Job]:
     """Return the jobs without an outcome, including failed jobs and jobs whose outcome is invalid."""
     mine = {folder.job_folder(job) for job in jobs}
     for path in folder.invalid_outcomes(jobs):

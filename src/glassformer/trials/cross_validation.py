@@ -12,7 +12,8 @@ from typing import Any
 from torch import nn
 
 from glassformer.config.arguments import check_arguments
-from glassformer.config.errors import GlassformerError, Misuse, NotARun, RunError, SettingError, silent
+from glassformer.config.errors import GlassformerError, Misuse, NotARun, RunError, SettingError
+from glassformer.config.messages import listening, silent
 from glassformer.config.parts import remove
 from glassformer.config.presets import OWN_TASKS, VERSION
 from glassformer.config.sections import ModelSettings
@@ -28,7 +29,7 @@ from glassformer.runs.folders import contents
 from glassformer.runs.run import CARD, DONE, Run
 from glassformer.statistics.intervals import Interval, mean_interval
 from glassformer.training.distributed.processes import Processes
-from glassformer.training.events import Listener, Noted
+from glassformer.training.events import Listener, Noted, as_notes
 from glassformer.trials.jobs import json_safe
 from glassformer.trials.results.metrics import titled, within
 from glassformer.trials.running.scoring import fold_metric, pooled_metrics
@@ -146,7 +147,7 @@ def cross_validate(
     )
     requested = _read_flags(request, folds)
     folder = _choose_folder(out, requested, resume=resume, overwrite=overwrite)
-    with Run.locked(folder, "cross-validation", lambda line: listen(Noted(line))):
+    with listening(as_notes(listen)), Run.locked(folder, "cross-validation"):
         return _cross_validate(folder, requested, request, refit=refit, resume=resume, overwrite=overwrite)
 
 
@@ -267,7 +268,7 @@ def _train_fold(folder: Path, number: int, requested: Mapping[str, Any], request
         _write_records(folder, trained.evaluations["validation"].records)
     if not (folder / RECORDS).exists():
         beam = 1 if FAMILIES[run.config().task].has_decoder else None
-        _write_records(folder, evaluate(folder, part="validation", beam=beam).records)
+        _write_records(folder, evaluate(folder, part="validation", beam=beam, say=silent).records)
     return True
 
 

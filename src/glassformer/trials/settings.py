@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import Misuse, SettingError, silent
+from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.messages import listening, silent
 from glassformer.config.resolve import Config, with_flags
 from glassformer.config.setting import whole
 from glassformer.families.base import FAMILIES, DataParts
@@ -74,7 +75,8 @@ def split_words(values: Any) -> list[str]:
 
 def check_data(settings: dict[str, Any]) -> None:
     """What every run with these settings would refuse of the data is refused before the first."""
-    check_split(*infer_config({}, with_vectors(settings, settings), silent))
+    with listening(silent):
+        check_split(*infer_config({}, with_vectors(settings, settings)))
 
 
 def check_split(config: Config, rows: Any) -> DataParts:

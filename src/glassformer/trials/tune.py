@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from glassformer.config.arguments import check_arguments
 from glassformer.config.encoders import model_name
-from glassformer.config.errors import GlassformerError, Misuse, Say, SettingError, silent
+from glassformer.config.errors import GlassformerError, Misuse, SettingError
 from glassformer.config.loggers import logger_names, logging_to
+from glassformer.config.messages import Say, say, silent, takes_listener
 from glassformer.config.resolve import flatten
 from glassformer.data.wording import counted
 from glassformer.families.memory_data import takes_memory
@@ -48,6 +49,7 @@ SEARCH, JOURNAL = "search.json", "study.log"
 
 @takes_memory
 @check_arguments
+@takes_listener
 def tune(
     data: Any = None,
     *,
@@ -69,7 +71,7 @@ def tune(
     final: bool = True,
     keep_data: bool = True,
     log_to: str | Sequence[str] | None = None,
-    say: Say = silent,
+    say: Say = say,
     listen: Listener = silent,
     **settings: Any,
 ) -> "TuneResult":
@@ -99,17 +101,17 @@ def tune(
     if trial_minutes is not None:
         settings["training.minutes"] = trial_minutes
 
-    search = plan_search(data, _models(model), settings, config=config, space=space, say=say)
+    search = plan_search(data, _models(model), settings, config=config, space=space)
     search = replace(search, seeds=seeds, folds=folds, prune=prune)
     folder = free_folder(f"tune-{_stem(search)}", lambda path: _holds(path, search)) if out is None else Path(out)
     refuse_out(search.settings, folder)
     where = storage_of(None if storage is None else str(storage), folder)
     _check_folder(folder, search)
     check_data({**search.settings, **flatten({"model": search.models[0]}), **search.repeats[0]})
-    with logging_to(log_to), open_study(where, study or _stem(search), search, say) as opened:
+    with logging_to(log_to), open_study(where, study or _stem(search), search) as opened:
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / SEARCH, search.identity())
-        retry_lost(opened, say)
+        retry_lost(opened)
         done = len(trials_that_count(opened))
         if done:
             say(f"going on with {folder}: {counted(done, 'trial')} so far")
@@ -120,15 +122,14 @@ def tune(
             folder / "trials",
             trials,
             until=None if minutes is None else time.monotonic() + 60 * minutes,
-            say=say,
         )
         with progress_bar():
             if jobs == 1 and on == LOCAL:
                 worker.work()
             elif trials is None or done < trials:
-                with _team_folder(folder, on, say) as scratch:
-                    WorkerTeam(jobs, worker, where, options.make(folder, "tune", say), scratch).work()
-        return finish(opened, search, folder, final=final, say=say, listen=listen)
+                with _team_folder(folder, on) as scratch:
+                    WorkerTeam(jobs, worker, where, options.make(folder, "tune"), scratch).work()
+        return finish(opened, search, folder, final=final, listen=listen)
 
 
 def _jobs(jobs: int | str, on: str) -> int:
@@ -140,7 +141,7 @@ def _jobs(jobs: int | str, on: str) -> int:
 
 
 @contextlib.contextmanager
-def _team_folder(folder: Path, on: str, say: Say) -> Iterator[Path]:
+def _team_folder(folder: Path, on: str) -> Iterator[Path]:
     """Where orders and logs of the processes lie while they work: here, in a place of their own, since others may work
     on the same search in the same folder; elsewhere, in the folder, and for one command at a time.
     """
@@ -148,22 +149,23 @@ def _team_folder(folder: Path, on: str, say: Say) -> Iterator[Path]:
         with tempfile.TemporaryDirectory() as scratch:
             yield Path(scratch)
         return
-    with locked(folder / on, "search", say):
+    with locked(folder / on, "search"):
         yield (folder / on).resolve()
         for path in contents(folder / on):
             path.unlink()
 
 
+@takes_listener
 def default_spaces(
     data: str | Path | None = None,
     *,
     model: str | Sequence[str] | None = None,
     config: str | Path | None = None,
-    say: Say = silent,
+    say: Say = say,
     **settings: Any,
 ) -> dict[str, Any]:
     """What is searched where nobody says, as a person writes it: by setting, or for several models by model."""
-    search = plan_search(data, _models(model), settings, config=config, say=say)
+    search = plan_search(data, _models(model), settings, config=config)
     spaces = {name: plain(space) for name, space in search.spaces.items()}
     return spaces if len(spaces) > 1 else next(iter(spaces.values()))
 

@@ -10,7 +10,8 @@ from glassformer.checks.result import Checks
 from glassformer.checks.run import run_checks
 from glassformer.checks.subject import load_subject
 from glassformer.config.arguments import check_arguments
-from glassformer.config.errors import Misuse, Say, silent
+from glassformer.config.errors import Misuse
+from glassformer.config.messages import Say, say, takes_listener
 from glassformer.diagnosis.doctor import Findings, diagnose
 from glassformer.families.base import AnyRun, Loaded, OwnModel
 from glassformer.families.load import load, opened_run
@@ -19,6 +20,7 @@ from glassformer.training.device import choose_device
 
 
 @check_arguments
+@takes_listener
 def check(
     run: "str | os.PathLike[str] | Run",
     *,
@@ -27,7 +29,7 @@ def check(
     export: str | os.PathLike[str] | None = None,
     model: OwnModel | None = None,
     device: str = "auto",
-    say: Say = silent,
+    say: Say = say,
 ) -> Checks:
     """Cached = uncached, batched = single, padded = unpadded, looked at = not, saved = loaded, resumed =
     uninterrupted, exported = original, file = stdin: the largest difference of each.
@@ -40,12 +42,13 @@ def check(
     folder = None if export is None else Path(export)
     if folder is not None and not folder.is_dir():
         raise Misuse(f"--export {folder}: there is no such folder")
-    subject = load_subject(run, data=data, device=device, model=model, say=say)
-    return run_checks(replace(subject, export=folder), names, say)
+    subject = load_subject(run, data=data, device=device, model=model)
+    return run_checks(replace(subject, export=folder), names)
 
 
 @check_arguments
-def doctor(run: AnyRun, *, model: OwnModel | None = None, device: str = "auto", say: Say = silent) -> Findings:
+@takes_listener
+def doctor(run: AnyRun, *, model: OwnModel | None = None, device: str = "auto", say: Say = say) -> Findings:
     """What a run's log, its data and its weights show. Where data or weights are not there, what was logged of them.
 
     `model`: a person's own, which a run does not hold.
@@ -54,4 +57,4 @@ def doctor(run: AnyRun, *, model: OwnModel | None = None, device: str = "auto", 
     opened = opened_run(run)
     if "imported" in opened.card():
         raise Misuse(f"{opened.path} was imported: there is no training to look at; use `check` instead")
-    return diagnose(opened, lambda: run if isinstance(run, Loaded) else load(opened, device, model=model, say=say), say)
+    return diagnose(opened, lambda: run if isinstance(run, Loaded) else load(opened, device, model=model))

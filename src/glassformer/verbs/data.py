@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from glassformer.config.errors import Say, SettingError
+from glassformer.config.errors import SettingError
 from glassformer.config.presets import label_kind_of
 from glassformer.config.resolve import Config
 from glassformer.data.check.tables import DataCheck, check_table
@@ -49,13 +49,13 @@ def describe(config: Config, table: Table | Pictures | None = None) -> Descripti
     return Description(corpus.report(), corpus.fingerprint, parts)
 
 
-def check(config: Config, table: Table | Pictures | None, say: Say) -> Any:
+def check(config: Config, table: Table | Pictures | None) -> Any:
     """What is odd about texts, labelled examples or pairs, and what a model of this context would cut off."""
-    return check_data(FAMILIES[config.task], config, table, say)
+    return check_data(FAMILIES[config.task], config, table)
 
 
 @singledispatch
-def check_data(family: Family, config: Config, table: Table | Pictures | None, say: Say) -> DataCheck:
+def check_data(family: Family, config: Config, table: Table | Pictures | None) -> DataCheck:
     """What is odd about data with labels."""
     if isinstance(table, Pictures):
         return check_table(*as_table(table))
@@ -68,26 +68,26 @@ def check_data(family: Family, config: Config, table: Table | Pictures | None, s
     if config.is_finetuned:
         tokenizer, _ = source_tokenizers(config)
     else:
-        tokenizer = Tokenizer.train(texts, replace(config.tokenizer, min_count=1), say)  # what is rare has a length too
+        tokenizer = Tokenizer.train(texts, replace(config.tokenizer, min_count=1))  # what is rare has a length too
     frame = len([*tokenizer.roles.opening, *tokenizer.roles.closing]) if config.framed else 0
     return check_table(table, columns, _lengths(tokenizer, frame), config.model.context, config.data)
 
 
 @check_data.register
-def check_stream(family: StreamFamily, config: Config, read: Any, say: Say) -> DataCheck:
+def check_stream(family: StreamFamily, config: Config, read: Any) -> DataCheck:
     assert config.data.path is not None
     return check_texts(open_source(config.data.path, config.data), config.data.same_text)
 
 
 @check_data.register
-def check_translation(family: TranslationFamily, config: Config, read: Table | None, say: Say) -> DataCheck:
+def check_translation(family: TranslationFamily, config: Config, read: Table | None) -> DataCheck:
     pairs = pairs_of(config.data, read)
     table, source, target = pairs.table, pairs.source, pairs.target
     sources, targets = ([text for text in table.columns[name] if text.strip()] for name in (source, target))
     if config.is_finetuned:
         of_source, of_target = source_tokenizers(config)
     else:
-        of_source, of_target = tokenizers_of_sides(sources, targets, config, say)
+        of_source, of_target = tokenizers_of_sides(sources, targets, config)
     lengths, target_lengths = (_lengths(tokenizer, 1) for tokenizer in (of_source, of_target or of_source))  # END
     return check_pairs(
         table,
@@ -128,9 +128,9 @@ MOST_PAIRS = 12
 """Training pairs that are made of a row."""
 
 
-def show_batch(config: Config, step: int, say: Say, table: Table | Pictures | None = None) -> ShownBatch:
+def show_batch(config: Config, step: int, table: Table | Pictures | None = None) -> ShownBatch:
     """Batch `step` of a training with these settings; of a language model, one sentence of it as training pairs."""
-    prepared = prepare(config, say, rows=table)
+    prepared = prepare(config, rows=table)
     rows = batch_rows(FAMILIES[config.task], prepared.task.batch(step), prepared, step)
     if rows.answers is not None:
         return rows

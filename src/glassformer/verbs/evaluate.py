@@ -3,12 +3,11 @@
 from typing import Any, Unpack
 
 from glassformer.config.arguments import check_arguments
-from glassformer.config.errors import Misuse, Say, silent, warn
-from glassformer.data.columns.schema import ignored_in_words
+from glassformer.config.errors import Misuse
+from glassformer.config.messages import Say, say, takes_listener
 from glassformer.data.io.memory import keep
-from glassformer.data.split.rows import RowPart
 from glassformer.error_analysis.analysis import check_request, comparison_view, error_view
-from glassformer.families.base import AnyRun, EvaluatedPart, Loaded
+from glassformer.families.base import AnyRun, Loaded
 from glassformer.families.evaluate import evaluate_run
 from glassformer.families.load import load
 from glassformer.families.requests import EvaluateArguments, EvaluateOptions
@@ -19,13 +18,14 @@ from glassformer.tasks.base import Evaluation
 
 @progress_bar()
 @check_arguments
+@takes_listener
 def evaluate(
     run: AnyRun,
     data: Any = None,
     *,
     device: str = "auto",
     precision: str = "fp32",
-    say: Say | None = None,
+    say: Say = say,
     **arguments: Unpack[EvaluateArguments],
 ) -> Evaluation:
     """A full pass over `data`, or without it over a part of the run's own: test if it has one, else validation.
@@ -44,25 +44,17 @@ def evaluate(
     if precision != "fp32":
         if isinstance(run, Loaded):
             raise Misuse(f"precision={precision!r} is for a run's folder; this one is loaded in {run.precision}")
-        run = load(run, device, precision=precision, say=say or silent)
-    evaluated = evaluate_run(run, options, device, say or silent)
-    _warn_of_ignored(evaluated, say)
-    return evaluated.evaluation
+        run = load(run, device, precision=precision)
+    return evaluate_run(run, options, device).evaluation
 
 
 def _options(verb: str, data: Any, arguments: EvaluateArguments) -> EvaluateOptions:
     return EvaluateOptions(**{**arguments, "data": keep(data, verb), "reading": dict(arguments.get("reading") or {})})
 
 
-def _warn_of_ignored(evaluated: EvaluatedPart, say: Say | None) -> None:
-    """Warn of columns that the run does not read, if nobody listens."""
-    part = evaluated.part
-    if say is None and isinstance(part, RowPart) and part.ignored:
-        warn(ignored_in_words(part.origin, part.ignored))
-
-
 @progress_bar()
 @check_arguments
+@takes_listener
 def errors(
     run: AnyRun,
     data: Any = None,
@@ -70,7 +62,7 @@ def errors(
     versus: AnyRun | None = None,
     accuracy: float | None = None,
     device: str = "auto",
-    say: Say | None = None,
+    say: Say = say,
     **arguments: Unpack[EvaluateArguments],
 ) -> View:
     """Where a run is wrong on `data`, or without it on a part of its own: test if it has one, else validation.
@@ -80,7 +72,7 @@ def errors(
     as in `evaluate`.
     """
     options = _options("errors", data, arguments)
-    return evaluate_errors(run, options, versus=versus, accuracy=accuracy, device=device, say=say)[1]
+    return evaluate_errors(run, options, versus=versus, accuracy=accuracy, device=device)[1]
 
 
 def evaluate_errors(
@@ -90,12 +82,10 @@ def evaluate_errors(
     versus: AnyRun | None,
     accuracy: float | None,
     device: str,
-    say: Say | None,
 ) -> tuple[Evaluation, View]:
     """How good a run is, with a view of where it is wrong, or of what only one of two runs gets."""
     check_request(run, versus, accuracy)
-    evaluated = evaluate_run(run, options, device, say or silent)
-    _warn_of_ignored(evaluated, say)
+    evaluated = evaluate_run(run, options, device)
     if versus is None:
-        return evaluated.evaluation, error_view(evaluated, accuracy, say or silent)
-    return evaluated.evaluation, comparison_view(evaluated, versus, options, device, say or silent)
+        return evaluated.evaluation, error_view(evaluated, accuracy)
+    return evaluated.evaluation, comparison_view(evaluated, versus, options, device)

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.config.arguments import check_arguments
-from glassformer.config.errors import Misuse, Say, silent, unknown
+from glassformer.config.errors import Misuse, unknown
+from glassformer.config.messages import Say, say, takes_listener
 from glassformer.config.presets import TEXT
 from glassformer.config.resolve import KINDS_IN_WORDS
 from glassformer.exchange.exporting import ExportedRun, check_empty, recorded_export
@@ -31,13 +32,14 @@ FORMATS = ("hf", "onnx")
 
 @progress_bar()
 @check_arguments
+@takes_listener
 def export(
     run: "str | os.PathLike[str] | Run | Loaded",
     *,
     to: str,
     folder: str | os.PathLike[str],
     overwrite: bool = False,
-    say: Say = silent,
+    say: Say = say,
 ) -> list[Path]:
     """`to` hf: a folder that transformers loads; `onnx`: graphs for onnxruntime. Gives the files that were written."""
     if to not in FORMATS:
@@ -45,15 +47,13 @@ def export(
     place = Path(folder)
     if place.exists() and not place.is_dir():
         check_empty(place)
-    with locked(place, "export", say):  # before any work: whether it can be written
+    with locked(place, "export"):  # before any work: whether it can be written
         check_empty(place, overwrite=overwrite)
-        return _export(run, to, place, overwrite=overwrite, say=say)
+        return _export(run, to, place, overwrite=overwrite)
 
 
-def _export(
-    run: "str | os.PathLike[str] | Run | Loaded", to: str, folder: Path, *, overwrite: bool, say: Say
-) -> list[Path]:
-    loaded = run if isinstance(run, Loaded) else load(run, "cpu", say=say)
+def _export(run: "str | os.PathLike[str] | Run | Loaded", to: str, folder: Path, *, overwrite: bool) -> list[Path]:
+    loaded = run if isinstance(run, Loaded) else load(run, "cpu")
     if loaded.precision != "fp32":
         raise Misuse(f"a model in {loaded.precision} is for use: load it in fp32 to export it")
     here, target = loaded.run.path, getattr(loaded, "target_tokenizer", None)
@@ -74,8 +74,8 @@ def _export(
     if to == "hf" and (loaded.tokenizer is None or (loaded.features is not None and kind != TEXT)):
         raise Misuse(f"{here} reads {KINDS_IN_WORDS[kind]}: only models of texts go to hf; try --to onnx")
     write = export_onnx if to == "onnx" else export_huggingface
-    with recorded_export(here, folder, say):
-        return write(exported, folder, overwrite=overwrite, say=say)
+    with recorded_export(here, folder):
+        return write(exported, folder, overwrite=overwrite)
 
 
 # --- import ---
@@ -83,13 +83,14 @@ def _export(
 
 @progress_bar()
 @check_arguments
+@takes_listener
 def import_model(
     source: str | os.PathLike[str],
     out: str | os.PathLike[str] | None = None,
     *,
     overwrite: bool = False,
     command: str | None = None,
-    say: Say = silent,
+    say: Say = say,
 ) -> Run:
     """A Hugging Face folder, a GGUF file or a name on the hub as a run; unset, `out` is runs/<name>-N."""
     place = _free_place(str(source)) if out is None else Path(out)
@@ -97,11 +98,11 @@ def import_model(
         raise Misuse(f"--out {place} is or holds {source}, which is imported: name another folder")
     if place.is_file():
         Run.check_free(place)
-    with locked(place, "import", say):  # before any work: whether it can be written
+    with locked(place, "import"):  # before any work: whether it can be written
         if not is_unfinished(place):
             Run.check_free(place, overwrite=overwrite, goes_on=False)
-        external = find(str(source), say)
-        imported = import_external(external, say)
+        external = find(str(source))
+        imported = import_external(external)
         card = _card(external, imported, command)
         with fill(place, CARD, instead=overwrite or is_unfinished(place)) as new:
             _fill_run(Run(new), place, external, imported, card)

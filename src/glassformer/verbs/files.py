@@ -12,7 +12,8 @@ from typing import Any, TextIO, Unpack
 import numpy as np
 
 from glassformer.config.arguments import check_arguments
-from glassformer.config.errors import DataError, Misuse, Say, silent
+from glassformer.config.errors import DataError, Misuse
+from glassformer.config.messages import Say, say, takes_listener
 from glassformer.config.presets import CLASS, LABEL_SET, MIXED, NUMBER, TABLE
 from glassformer.config.progress import counting_on, progress_of
 from glassformer.config.sections import DataSettings
@@ -56,6 +57,7 @@ LINES = "txt"
 
 @progress_bar()
 @check_arguments
+@takes_listener
 def predict_file(
     run: AnyRun,
     file: str | os.PathLike[str],
@@ -65,7 +67,7 @@ def predict_file(
     encoding: str | None = None,
     format: str | None = None,
     probabilities: bool = False,
-    say: Say = silent,
+    say: Say = say,
     **parts: Unpack[PartArguments],
 ) -> RowsWritten:
     """Every row of a table with what a run says of it: `predicted`, and of classes its `probability`, after its own
@@ -75,11 +77,12 @@ def predict_file(
     again; `shard` 2/3 takes every third part, from the second on; `on` ray, workers of a cluster do (so many `jobs`).
     """
     work = PredictFile(text=text, encoding=encoding, format=format, probabilities=probabilities)
-    return write_rows(run, work, file, out, PartOptions(**parts), say)
+    return write_rows(run, work, file, out, PartOptions(**parts))
 
 
 @progress_bar()
 @check_arguments
+@takes_listener
 def embed_file(
     run: AnyRun,
     file: str | os.PathLike[str],
@@ -89,7 +92,7 @@ def embed_file(
     encoding: str | None = None,
     format: str | None = None,
     tokens: bool = False,
-    say: Say = silent,
+    say: Say = say,
     **parts: Unpack[PartArguments],
 ) -> RowsWritten:
     """The vector of each text of a table or a text file, as .npy or .jsonl; with `tokens`, those of its tokens.
@@ -99,7 +102,7 @@ def embed_file(
     `file` may be a folder of parts, each of which becomes a part of the folder `out`, as `predict_file` has it.
     """
     work = EmbedFile(text=text, encoding=encoding, format=format, tokens=tokens)
-    return write_rows(run, work, file, out, PartOptions(**parts), say)
+    return write_rows(run, work, file, out, PartOptions(**parts))
 
 
 class TranslateFileArguments(SearchArguments, PartArguments):
@@ -108,6 +111,7 @@ class TranslateFileArguments(SearchArguments, PartArguments):
 
 @progress_bar()
 @check_arguments
+@takes_listener
 def translate_file(
     run: AnyRun,
     file: str | os.PathLike[str],
@@ -116,7 +120,7 @@ def translate_file(
     text: str | None = None,
     encoding: str = "utf-8",
     format: str | None = None,
-    say: Say = silent,
+    say: Say = say,
     **options: Unpack[TranslateFileArguments],
 ) -> RowsWritten:
     """Translate every line of a text file, or every row of a table; rows keep their columns and get a `translation`.
@@ -130,7 +134,7 @@ def translate_file(
     parts: Any = {name: value for name, value in options.items() if name not in search}
     Search.of(**search)  # refuse wrong options before any file is read
     work = TranslateFile(text=text, encoding=encoding, format=format, search=search)
-    return write_rows(run, work, file, out, PartOptions(**parts), say)
+    return write_rows(run, work, file, out, PartOptions(**parts))
 
 
 # --- predictions ---
@@ -157,10 +161,10 @@ class PredictFile(FileWork):
         if FAMILIES[run.config().task].label_kind is None:
             raise Misuse(NO_LABELS)
 
-    def write(self, loaded: Any, file: str, out: str | TextIO, say: Say) -> InputCounts:
+    def write(self, loaded: Any, file: str, out: str | TextIO) -> InputCounts:
         kind = self.format or added_columns.kind_to_write(file, out)
         added_columns.refuse_itself(file, out)
-        rows, column = self._read(loaded, file, say)
+        rows, column = self._read(loaded, file)
         notes = InputNotes(counts=InputCounts(rows.count, ignored_columns=loaded.schema.ignored(rows.sample, column)))
         types = dict(ANSWER_COLUMNS[loaded.family.label_kind])
         if self.probabilities:
@@ -171,15 +175,15 @@ class PredictFile(FileWork):
         added = {names[name]: value for name, value in (types if kind == added_columns.JSON else types | marks).items()}
         new = _NewCells(names, tuple(types), None if kind == added_columns.JSON else tuple(marks), between)
         added_columns.write_answers(rows, added, _predicted_rows(loaded, rows, column, notes, new), out, kind)
-        notes.tell(loaded.config, say, say)
-        self.tell_blank(file, notes.counts, say)
+        notes.tell(loaded.config)
+        self.tell_blank(file, notes.counts)
         return notes.counts
 
-    def _read(self, loaded: LoadedPredictor, file: str, say: Say) -> tuple[RowFile, str | None]:
+    def _read(self, loaded: LoadedPredictor, file: str) -> tuple[RowFile, str | None]:
         """Return a file's rows, and its text column if rows without a text get no answer."""
         config, path = loaded.config, find(file)
         if config.data.kind not in (TABLE, MIXED):
-            return self.read_texts(loaded, file, say)
+            return self.read_texts(loaded, file)
         if self.text is not None and self.text != config.data.text:
             raise Misuse(f"--text {self.text}: this run reads the columns by the names that it learned them by")
         encoding = self.encoding or config.data.encoding
@@ -287,12 +291,12 @@ class EmbedFile(FileWork):
     def check(self, run: Run) -> None:
         """Every run that reads texts has vectors; what does not says so itself."""
 
-    def write(self, loaded: Any, file: str, out: str | TextIO, say: Say) -> InputCounts:
-        rows, column = self.read_texts(loaded, file, say)
+    def write(self, loaded: Any, file: str, out: str | TextIO) -> InputCounts:
+        rows, column = self.read_texts(loaded, file)
         chunks = (table.texts(column) for table in prefetch(rows.tables()))
         counts = write_vectors(loaded, chunks, rows.count, out, tokens=self.tokens)
         counts.ignored_columns = loaded.schema.ignored(rows.sample, column)
-        self.tell_blank(file, counts, say)
+        self.tell_blank(file, counts)
         return counts
 
 
@@ -393,13 +397,13 @@ class TranslateFile(FileWork):
     def check(self, run: Run) -> None:
         refuse_other_verb(self.verb, run)
 
-    def write(self, loaded: Any, file: str, out: str | TextIO, say: Say) -> InputCounts:
+    def write(self, loaded: Any, file: str, out: str | TextIO) -> InputCounts:
         added_columns.refuse_itself(file, out)
-        rows, column = self._read(loaded, file, say)
+        rows, column = self._read(loaded, file)
         kind = self._kind(file, out)
         if kind == LINES or (kind == added_columns.JSON and not is_table(Path(file))):
             counts = InputCounts(rows.count)
-            self._write_lines(out, kind, self._translations(loaded, rows, column, "line", counts, say))
+            self._write_lines(out, kind, self._translations(loaded, rows, column, "line", counts))
             return counts
         if self.nbest > 1:
             raise Misuse(
@@ -409,20 +413,20 @@ class TranslateFile(FileWork):
         counts = InputCounts(rows.count, ignored_columns=ignored)
 
         def answered() -> Iterator[added_columns.Answered]:
-            for table, translations in self._translations(loaded, rows, column, "row", counts, say):
+            for table, translations in self._translations(loaded, rows, column, "row", counts):
                 filled = set(filled_rows(table, column))
                 empty = {"error": added_columns.NO_TEXT}
                 yield table, [{name: one.text} if row in filled else empty for row, one in enumerate(translations)]
 
         (name,) = added_columns.free_names(["translation"], rows.sample).values()
         added_columns.write_answers(rows, {name: str}, answered(), out, kind)
-        self.tell_blank(file, counts, say)
+        self.tell_blank(file, counts)
         return counts
 
-    def _read(self, loaded: Loaded, file: str, say: Say) -> tuple[RowFile, str]:
+    def _read(self, loaded: Loaded, file: str) -> tuple[RowFile, str]:
         path = Path(file)
         if not path.exists() or path.is_file() or path.is_dir():
-            return self.read_texts(loaded, file, say)
+            return self.read_texts(loaded, file)
         check_encoding(self.encoding)  # what the shell pipes in can be read once: it is held
         lines = held_lines(path, self.encoding)
         return RowFile.of_table(Table(file, {LINE: lines}, list(range(len(lines)))), path, self.encoding), LINE
@@ -437,7 +441,7 @@ class TranslateFile(FileWork):
         return LINES if as_lines else added_columns.kind_to_write(file, out)
 
     def _translations(
-        self, loaded: Any, rows: RowFile, column: str, unit: str, counts: InputCounts, say: Say
+        self, loaded: Any, rows: RowFile, column: str, unit: str, counts: InputCounts
     ) -> Iterator[tuple[Table, list[Translation]]]:
         """Yield some rows at a time with their translations, and count the rows without text.
 
@@ -446,7 +450,7 @@ class TranslateFile(FileWork):
         done = 0
         for table in rows.tables():
             with counting_on(done, rows.count, unit):
-                yield table, loaded.translate(table.texts(column), **self.search, say=say)
+                yield table, loaded.translate(table.texts(column), **self.search)
             if blank := len(table) - len(filled_rows(table, column)):
                 add_to(counts.unanswered, added_columns.NO_TEXT, blank)
             done += len(table)

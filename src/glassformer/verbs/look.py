@@ -5,7 +5,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 from glassformer.config.arguments import check_arguments, check_type
-from glassformer.config.errors import Misuse, Say, refuse_unknown, silent, unknown, with_article
+from glassformer.config.errors import Misuse, refuse_unknown, unknown, with_article
+from glassformer.config.messages import Say, say, takes_listener
 from glassformer.config.views import ALL, MODES, OPTIONS, LookOptions, flag_of
 from glassformer.families.base import AnyRun, Loaded
 from glassformer.families.load import loaded_run
@@ -23,8 +24,9 @@ LONGEST = 100
 
 
 @check_arguments
+@takes_listener
 def look(
-    run: AnyRun, *texts: Example, view: str | None = None, device: str = "auto", say: Say = silent, **options: Any
+    run: AnyRun, *texts: Example, view: str | None = None, device: str = "auto", say: Say = say, **options: Any
 ) -> View | Views:
     """A view of a run's model; `view` is one of `config.views.VIEWS`, or `all`: every one that is made in a moment.
 
@@ -38,12 +40,12 @@ def look(
     options = _options_with_values(options)
     if "second_run" in options and "versus" not in options:
         raise Misuse('--second-run sees the same two texts as RUN: look RUN "A" --versus "B" --second-run RUN2')
-    loaded = loaded_run(run, device, say)
+    loaded = loaded_run(run, device)
     chosen = _known_view(view) if view else _implied(options) or views_of(loaded)[0]
     _check(chosen, loaded, options, texts)
     if "second_run" in options:
-        options["second_run"] = loaded_run(options["second_run"], device, say)
-    request = LookRequest(loaded=loaded, texts=texts, say=say, **options)
+        options["second_run"] = loaded_run(options["second_run"], device)
+    request = LookRequest(loaded=loaded, texts=texts, **options)
     config = loaded.config
     about = f"{loaded.run.path}: {config.task}, {loaded.family.model_name(config)}, {loaded.parameters:,} parameters"
     views = all_views()

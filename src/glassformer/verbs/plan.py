@@ -7,7 +7,8 @@ from typing import Any
 
 from glassformer.config.arguments import check_arguments
 from glassformer.config.encoders import model_name
-from glassformer.config.errors import Misuse, Say, SettingError, silent
+from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.messages import Say, listening, say, silent, takes_listener
 from glassformer.config.resolve import used_keys
 from glassformer.planning.build import about_plan, cluster_plan, local_plan
 from glassformer.planning.parameter_table import ParameterTable, model_size
@@ -24,6 +25,7 @@ IN_NODE, BETWEEN_NODES = 400.0, 50.0
 
 
 @check_arguments
+@takes_listener
 def plan(
     data: str | Path | None = None,
     *,
@@ -35,7 +37,7 @@ def plan(
     price: float | None = None,
     probe: bool = True,
     config: str | Path | None = None,
-    say: Say = silent,
+    say: Say = say,
     **settings: Any,
 ) -> Plan:
     """What a training with these settings, those of `train`, will take.
@@ -54,22 +56,23 @@ def plan(
     if tokens is not None:
         planned = from_tokens(flags, config, int(tokens), gpus=gpus or 1)
     else:
-        planned = from_data(flags, config, say, gpus=gpus)
+        planned = from_data(flags, config, gpus=gpus)
     if gpus is not None or tokens is not None:
         gpus = gpus or 1
         bandwidth = bandwidth or (IN_NODE if gpus <= NODE else BETWEEN_NODES)
         return cluster_plan(planned, gpus, memory or GPU_MEMORY, flops or GPU_SPEED, bandwidth, price)
-    return local_plan(planned, memory, probe, say)
+    return local_plan(planned, memory, probe)
 
 
 @check_arguments
+@takes_listener
 def plan_models(
     data: str | Path | None = None,
     *,
     models: str | Iterable[str],
     tokens: float | None = None,
     config: str | Path | None = None,
-    say: Say = silent,
+    say: Say = say,
     **settings: Any,
 ) -> ParameterTable:
     """Return the parameters of several models side by side, and the FLOPs of each per token (without text, per row).
@@ -91,10 +94,10 @@ def plan_models(
         encoder, variant = model_name(name)
         own = {key: value for key, value in flags.items() if name in users.get(key, names)}
         own |= {"model.encoder": encoder, **{f"model.{key}": value for key, value in variant.items()}}
-        told = say if name == names[0] else silent  # the data is the same
-        planned = (
-            from_data(own, config, told, gpus=None) if tokens is None else from_tokens(own, config, int(tokens), gpus=1)
-        )
+        with listening(None if name == names[0] else silent):  # the data is the same
+            planned = (
+                from_data(own, config, gpus=None) if tokens is None else from_tokens(own, config, int(tokens), gpus=1)
+            )
         sizes.append(model_size(name, planned))
     notes = [f"{key} applies to {', '.join(some)}." for key, some in users.items() if len(some) < len(names)]
     return ParameterTable(about_plan(planned), sizes, notes)

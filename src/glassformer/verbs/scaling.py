@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from glassformer.config.arguments import check_arguments
-from glassformer.config.errors import Say, silent
+from glassformer.config.messages import Say, say, takes_listener
 from glassformer.data.wording import counted
 from glassformer.experiments import request
 from glassformer.experiments.associative_recall import recall_part
@@ -19,7 +19,7 @@ from glassformer.experiments.variants import attention_part, beyond_part
 from glassformer.rendering.view import Renderable, View
 from glassformer.training.device import choose_device
 
-MEASURES: dict[str, Callable[[request.ScalingRequest, torch.device, Say], Section]] = {
+MEASURES: dict[str, Callable[[request.ScalingRequest, torch.device], Section]] = {
     "time": time_part,
     "gradient": gradient_part,
     "recall": recall_part,
@@ -70,6 +70,7 @@ class Growth(Renderable):
 
 
 @check_arguments
+@takes_listener
 def scaling(
     *,
     models: str | Iterable[str] = request.CHOSEN,
@@ -80,7 +81,7 @@ def scaling(
     minutes: float = request.MINUTES,
     seed: int = 0,
     device: str = "auto",
-    say: Say = silent,
+    say: Say = say,
 ) -> Growth:
     """Models of like size on longer and longer texts.
 
@@ -102,5 +103,5 @@ def scaling(
     measurements = {}
     for name in (part for part in request.PARTS if part in plan.parts):
         say(f"{name}: {request.PARTS[name]}")
-        measurements[name] = MEASURES[name](plan, where, say)
+        measurements[name] = MEASURES[name](plan, where)
     return Growth(plan, f"{where}{gpu}", torch.get_num_threads(), measurements)

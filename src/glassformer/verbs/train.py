@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.config.arguments import check_arguments
-from glassformer.config.errors import SettingError, silent, warn
+from glassformer.config.errors import SettingError
+from glassformer.config.messages import silent, warn
 from glassformer.data.wording import LOST
 from glassformer.families.base import OwnModel
 from glassformer.families.memory_data import takes_memory

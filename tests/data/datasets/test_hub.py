@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from glassformer.config.errors import DataError, Misuse
+from glassformer.config.messages import listening
 from glassformer.config.sections import DataSettings
 from glassformer.data.datasets import hub
 from glassformer.data.datasets.embedded import open_dataset
@@ -48,7 +49,8 @@ def refused(call: Callable[..., Any], *given: Any) -> str:
 
 def said(spec: str, **settings: Any) -> dict[str, str]:
     given = {f"data.{key}": value for key, value in settings.items()}
-    return own_parts(spec, given, lambda line: pytest.fail(line))
+    with listening(lambda line: pytest.fail(line)):
+        return own_parts(spec, given)
 
 
 def test_a_table_with_the_names_of_its_classes(tmp_path: Path) -> None:
@@ -119,7 +121,8 @@ def test_what_it_holds_out_itself(tmp_path: Path) -> None:
 def test_a_split_with_secret_labels_is_no_test(tmp_path: Path) -> None:
     spec = save(tmp_path / "set", train=labelled([0, 1]), test=labelled([-1, -1]))
     lines: list[str] = []
-    assert own_parts(spec, {}, lines.append) == {}
+    with listening(lines.append):
+        assert own_parts(spec, {}) == {}
     assert lines == [f"{spec}: the labels of its split 'test' are kept secret, so that it is not the test part"]
 
 

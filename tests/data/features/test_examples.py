@@ -16,7 +16,7 @@ from glassformer.text.tokenizer import Tokenizer
 from helpers.tables import examples_of_lengths
 
 TEXTS = ["a b c d e", "b", "", "zebra b a"]
-TOKENIZER = Tokenizer.train(["a b c d e"], TokenizerSettings(kind="word"), lambda text: None)
+TOKENIZER = Tokenizer.train(["a b c d e"], TokenizerSettings(kind="word"))
 
 
 def encoded(context: int = 9, *, framed: bool = True, texts: list[str] = TEXTS) -> Examples:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.config.errors import DataError, silent
+from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings, TokenizerSettings
 from glassformer.data.io import source as source_module
 from glassformer.data.io import survey as survey_module
@@ -160,13 +160,13 @@ def test_only_the_files_of_a_missing_shard_are_read(
     monkeypatch.setattr(packer, "SHARD", 600)
     monkeypatch.setattr(source_module, "CHUNK", 100)
     part = split_texts(opened(corpus), DataSettings(validation_fraction=0.1)).parts["train"]
-    pack(part, TOKENIZER, silent)
+    pack(part, TOKENIZER)
     folder = tmp_path / "cache" / "tokens"
     expected = {path.name: path.read_bytes() for path in folder.glob("*.ids")}
     assert len(expected) >= 4
     next(folder.glob("*.3.ids")).unlink()
     reads.clear()
-    pack(part, TOKENIZER, silent)
+    pack(part, TOKENIZER)
     assert {path.name: path.read_bytes() for path in folder.glob("*.ids")} == expected
     assert 0 < len(set(reads)) < FILES / 2 + 1
 

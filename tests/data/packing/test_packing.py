@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from glassformer.config import parts as part_files
-from glassformer.config.errors import silent
+from glassformer.config.messages import listening
 from glassformer.config.sections import DataSettings, TokenizerSettings
 from glassformer.data.io import source as source_module
 from glassformer.data.io.source import Source
@@ -52,8 +52,8 @@ def part_of(texts: list[str] = TEXTS) -> TextPart:
     return whole_text(survey(Source("rows", lambda: (iter([text]) for text in texts))), "train")
 
 
-def packed(part: TextPart, tokenizer: Any = TOKENIZER, say: Any = silent) -> Tokens:
-    return pack(part, tokenizer, say)
+def packed(part: TextPart, tokenizer: Any = TOKENIZER) -> Tokens:
+    return pack(part, tokenizer)
 
 
 def files(folder: Path, ending: str = "") -> dict[str, bytes]:
@@ -119,7 +119,8 @@ def test_a_packing_goes_on_after_its_last_whole_shard(cache: Path, share: float)
     assert kept == {name: expected[name] for name in kept}
     assert bool(kept) is (share > 0.1)
     again, lines = Counting(), list[str]()
-    packed(part_of(), again, lines.append)
+    with listening(lines.append):
+        packed(part_of(), again)
     assert files(cache, ".ids") == expected
     assert again.characters < characters or not kept
     assert stopped.characters + again.characters < characters + 1200  # the shard that was not whole is made again
@@ -202,10 +203,12 @@ def test_memory_does_not_grow_with_the_text(monkeypatch: pytest.MonkeyPatch) -> 
 def test_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "EVERY", 0.0)
     lines: list[str] = []
-    packed(part_of(), say=lines.append)
+    with listening(lines.append):
+        packed(part_of())
     assert lines == [], "a small part is packed at once"
     monkeypatch.setattr(packing, "LARGE", 100)
-    packed(part_of([*TEXTS, "more"]), say=lines.append)
+    with listening(lines.append):
+        packed(part_of([*TEXTS, "more"]))
     assert len(lines) > 10
     shares = [int(line.split("%")[0].split()[-1]) for line in lines]
     assert shares == sorted(shares)

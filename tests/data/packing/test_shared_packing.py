@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from glassformer.config.errors import GlassformerError
+from glassformer.config.messages import listening
 from glassformer.config.parts import claimed
 from glassformer.data.packing import packer
 from glassformer.data.packing.store import Shards
@@ -150,7 +151,8 @@ def test_a_shard_that_is_gone_is_made_again_and_said(folders: list[Path], expect
     gone = next(path for folder in folders for path in folder.glob("*.3.ids"))
     gone.unlink()
     slow, said = Slow(), list[str]()
-    packed(slow, said.append)
+    with listening(said.append):
+        packed(slow)
     whole = f"{len(expected) - 1} of {len(expected)} shards are whole"
     assert said == [f"packing of the train part continues: {whole}"]
     assert 0 < slow.characters < 600
@@ -164,7 +166,8 @@ def test_a_disk_that_is_gone(folders: list[Path], expected: dict[str, bytes], mo
     shutil.rmtree(folders[1].parent)
     folders[1].parent.write_text("no folder")
     said: list[str] = []
-    packed(say=said.append)
+    with listening(said.append):
+        packed()
     assert said[0].startswith(f"cannot write to the cache {folders[1]}")
     assert said[1].startswith("packing of the train part continues: ")
     assert ids_in(folders[0]) == expected
@@ -192,7 +195,8 @@ def test_a_full_disk_is_passed_over(small_disks: list[Path], tmp_path: Path, mon
     folders = use(monkeypatch, small_disks[0].parent, tmp_path / "large")
     monkeypatch.setattr(packer, "free_bytes", lambda folder: folder == folders[0])  # as if it had room
     said: list[str] = []
-    packed(say=said.append)
+    with listening(said.append):
+        packed()
     full = f"{folders[0]} takes no more tokens (No space left on device): the rest goes to the other folders"
     assert [line for line in said if "takes no more" in line] == [full]
     assert all(ids_in(folder) for folder in folders)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from glassformer.config.errors import GlassformerError
+from glassformer.config.messages import listening
 from glassformer.config.sections import TOKENIZER_KINDS, TokenizerSettings
 from glassformer.data.cache import cache_folders
 from glassformer.data.io import source as source_module
@@ -41,7 +42,8 @@ def part_of(*texts: str) -> TextPart:
 
 
 def packed(part: TextPart, tokenizer: Any) -> Tokens:
-    return pack(part, tokenizer, say=lambda line: pytest.fail(line))
+    with listening(lambda line: pytest.fail(line)):
+        return pack(part, tokenizer)
 
 
 @pytest.fixture(autouse=True)
@@ -158,7 +160,8 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "file"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     lines: list[str] = []
-    tokens = pack(part_of("abc"), Letters(), say=lines.append)  # type: ignore[arg-type]
+    with listening(lines.append):
+        tokens = pack(part_of("abc"), Letters())  # type: ignore[arg-type]
     assert tokens.ids.tolist() == [1, 4, 5, 6, 2]
     assert len(lines) == 1
     assert lines[0].startswith(f"cannot write to the cache {tmp_path / 'file' / 'tokens'} (Not a directory)")
@@ -210,5 +213,6 @@ def test_who_has_no_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "home", nowhere)
     said: list[str] = []
     assert cache_folders() == []
-    assert len(pack(part_of("abc"), Letters(), said.append)) == 5
+    with listening(said.append):
+        assert len(pack(part_of("abc"), Letters())) == 5
     assert said == ["there is no home folder for a cache: tokens go to a temporary folder, this time only"]

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import DataError, MissingPackage, Say, first_line
+from glassformer.config.errors import DataError, MissingPackage, first_line
+from glassformer.config.messages import say
 from glassformer.data.datasets.dataset import HUB, Dataset, Row
 from glassformer.data.io.rows import as_text
 
@@ -62,7 +63,7 @@ def open_hub(spec: str) -> Dataset:
     return Dataset(spec, functools.partial(_rows, spec, split, columns), columns=names, note=note)
 
 
-def own_parts(spec: str, said: Mapping[str, Any], say: Say) -> dict[str, str]:
+def own_parts(spec: str, said: Mapping[str, Any]) -> dict[str, str]:
     """The settings that name what a data set holds out itself, where nobody said what to hold out."""
     named = _parse_name(spec)
     if named.split is not None:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.config.errors import Say
+from glassformer.config.messages import say
 from glassformer.config.parts import claimed, part_of, sweep
 from glassformer.data.cache import free_bytes
 from glassformer.data.io.source import Chunk
@@ -142,9 +142,9 @@ def shard_count(part: TextPart) -> int:
 class Packing:
     """Packs one part into shards."""
 
-    def __init__(self, part: TextPart, tokenizer: Tokenizer, folders: Sequence[Path], key: str, say: Say) -> None:
+    def __init__(self, part: TextPart, tokenizer: Tokenizer, folders: Sequence[Path], key: str) -> None:
         """`folders`: may hold shards; the one with the most free space takes the next."""
-        self.part, self.tokenizer, self.key, self.say = part, tokenizer, key, say
+        self.part, self.tokenizer, self.key = part, tokenizer, key
         self.folders, self.writable = folders, list(folders)
         self.count = shard_count(part)
         self.dtype = np.dtype(np.uint16 if tokenizer.vocab_size <= 2**16 else np.uint32)
@@ -155,7 +155,7 @@ class Packing:
         """Write the shards that are missing or damaged, and wait for those that other processes write."""
         whole = sum(map(self._find, range(self.count)))
         if 0 < whole < self.count:
-            self.say(f"packing of the {self.part.name} part continues: {whole:,} of {self.count:,} shards are whole")
+            say(f"packing of the {self.part.name} part continues: {whole:,} of {self.count:,} shards are whole")
         self._go_through()
         while not self._others_ended():
             self._go_through()
@@ -202,7 +202,7 @@ class Packing:
             self.writable.remove(folder)
             if not self.writable:
                 raise
-            self.say(f"{folder} takes no more tokens ({error.strerror}): the rest goes to the other folders")
+            say(f"{folder} takes no more tokens ({error.strerror}): the rest goes to the other folders")
 
     def _write_to(self, folder: Path, number: int, text: _Text, border: int | None) -> ShardEntry:
         tokens = checksum = unknown = 0
@@ -230,7 +230,7 @@ class Packing:
         if self.part.bytes >= LARGE and time.monotonic() - self._reported >= EVERY:
             self._reported = time.monotonic()
             share = f"{characters / self.part.characters:.0%} of {self.part.bytes / 1e6:,.0f} MB"
-            self.say(f"packing the {self.part.name} part: {share}")
+            say(f"packing the {self.part.name} part: {share}")
 
 
 def claim_name(key: str, number: int | str) -> str:

@@ -13,7 +13,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from glassformer.config.errors import GlassformerError, Say
+from glassformer.config.errors import GlassformerError
+from glassformer.config.messages import say
 from glassformer.config.parts import sweep, sweep_claims
 from glassformer.data.cache import cache_folders, why_unwritable
 from glassformer.data.io import source
@@ -119,7 +120,7 @@ class Tokens:
         return len(self.ids)
 
 
-def pack(part: TextPart, tokenizer: Tokenizer, say: Say = print) -> Tokens:
+def pack(part: TextPart, tokenizer: Tokenizer) -> Tokens:
     """The tokens of a part: from the cache if they are there and whole, else made now and put there."""
     roles = f"{tokenizer.start} {tokenizer.end} {tokenizer.unk}"  # the same tokens may have other uses
     borders = f"{source.CHUNK} {shard_count(part)}"  # a shard ends with a chunk
@@ -137,12 +138,12 @@ def pack(part: TextPart, tokenizer: Tokenizer, say: Say = print) -> Tokens:
         say(f"{lacking}: tokens go to a temporary folder, this time only")
         # The mapped files stay readable after their names are gone, so nothing is left behind.
         with tempfile.TemporaryDirectory(prefix="glassformer-") as temporary:
-            return _build(part, tokenizer, [Path(temporary)], key, say)
+            return _build(part, tokenizer, [Path(temporary)], key)
     for line in where:
         say(f"{line}: tokens go to the other folders")
     for folder in writable:
         sweep(folder)
-    return _build(part, tokenizer, writable, key, say)
+    return _build(part, tokenizer, writable, key)
 
 
 def _load(part: TextPart, folders: Sequence[Path], key: str) -> Tokens | None:
@@ -162,10 +163,10 @@ def _load(part: TextPart, folders: Sequence[Path], key: str) -> Tokens | None:
     return Tokens(ids, part.bytes, part.characters, part.documents, unknown)
 
 
-def _build(part: TextPart, tokenizer: Tokenizer, folders: Sequence[Path], key: str, say: Say) -> Tokens:
+def _build(part: TextPart, tokenizer: Tokenizer, folders: Sequence[Path], key: str) -> Tokens:
     where = ", ".join(map(str, folders))
     try:
-        Packing(part, tokenizer, folders, key, say).run()
+        Packing(part, tokenizer, folders, key).run()
     except OSError as error:
         raise GlassformerError(f"cannot keep the tokens of the {part.name} part in {where}: {error.strerror}") from None
     tokens = _load(part, folders, key)

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from glassformer.config.errors import Misuse, RunError, Say, silent
+from glassformer.config.errors import Misuse, RunError
+from glassformer.config.messages import listening, say, silent
 from glassformer.config.plugins import FAMILY, parts_of
 from glassformer.config.presets import VECTORS, VERSION
 from glassformer.config.progress import progress_of
@@ -39,7 +40,7 @@ class TheirConfig(NamedTuple):
     """The rest of config.json."""
 
 
-def export_huggingface(run: ExportedRun, folder: Path, *, overwrite: bool = False, say: Say = silent) -> list[Path]:
+def export_huggingface(run: ExportedRun, folder: Path, *, overwrite: bool = False) -> list[Path]:
     """config.json, model.safetensors or its shards, the files about tokens and a model card.
 
     What was written is imported again at once; if that differs from the run by more than rounding can explain, it is an
@@ -148,6 +149,7 @@ def is_huggingface(folder: Path) -> bool:
     return (folder / CONFIG).is_file() and any((folder / name).is_file() for name in (WHOLE, INDEX))
 
 
+@listening(silent)
 def read_back(folder: Path, answers: Answers | None) -> nn.Module:
     """The model of an exported folder, called as the run's own; `answers`: the run's."""
     try:

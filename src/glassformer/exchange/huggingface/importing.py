@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.config.errors import DataError, Misuse, Say, silent
+from glassformer.config.errors import DataError, Misuse
+from glassformer.config.messages import say
 from glassformer.config.presets import LANGUAGE_MODEL, MASKED, TRANSLATION, VECTORS
 from glassformer.config.progress import progress_of
 from glassformer.config.resolve import Config, resolve
@@ -53,7 +54,7 @@ def architecture_of(config: Mapping[str, Any], source: str) -> tuple[Architectur
     return ARCHITECTURES[classes[name][0]], name
 
 
-def import_external(external: ExternalModel, say: Say = silent) -> ImportedModel:
+def import_external(external: ExternalModel) -> ImportedModel:
     """Turn an external model into one of ours. Check all names and shapes before any weight is read."""
     architecture, name = architecture_of(external.config, external.name)
     if (quantised := external.config.get("quantization_config")) is not None:

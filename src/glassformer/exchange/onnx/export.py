@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import Say, silent
+from glassformer.config.messages import say
 from glassformer.config.presets import VECTORS
 from glassformer.config.progress import progress_of
 from glassformer.data.features.build import MixedFeatures, TextFeatures
@@ -34,7 +34,7 @@ FILES = (
 """All that an export may write."""
 
 
-def export_onnx(run: ExportedRun, folder: Path, *, overwrite: bool = False, say: Say = silent) -> list[Path]:
+def export_onnx(run: ExportedRun, folder: Path, *, overwrite: bool = False) -> list[Path]:
     """`model.onnx`, or `encoder.onnx` and `decoder.onnx` of a translator, and all that is needed to run them.
 
     What was written is run at once, on batches and lengths other than those that the graph was made with; if it differs

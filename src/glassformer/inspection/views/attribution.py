@@ -26,7 +26,8 @@ from torch import Tensor, nn
 
 from glassformer.bricks.convolution import ConvolutionStack, Patches
 from glassformer.config.arrays import Array
-from glassformer.config.errors import Misuse, silent
+from glassformer.config.errors import Misuse
+from glassformer.config.messages import silent
 from glassformer.config.progress import may_stop
 from glassformer.encoders.base import Encoder
 from glassformer.families.base import Family, Loaded

@@ -29,7 +29,7 @@ LITTLE = 0.01
 )
 def head_ablation(request: LookRequest) -> View:
     heads = None if request.ablate_heads is None else parse_heads(request.ablate_heads, sizes_of(request.model))
-    loss, what = loss_on(request.loaded, request.encode_all(), request.answer, request.say)
+    loss, what = loss_on(request.loaded, request.encode_all(), request.answer)
     return ablation_view(ablate_each(loss, request.model, heads), what=what)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
-from glassformer.config.errors import silent
+from glassformer.config.messages import silent
 from glassformer.config.progress import may_stop
 from glassformer.families.base import Family, Loaded
 from glassformer.families.labelling import LabellingFamily, LoadedPredictor
@@ -64,7 +64,7 @@ def continuation_panels(
 def guess_panels(family: MaskedFamily, moment: LoadedMasked, text: str, example: ModelInput) -> list[Panel]:
     if moment.tokenizer.mask not in example.ids:
         return []
-    places = enumerate(moment.fill(text).places, 1)
+    places = enumerate(moment.fill(text, say=silent).places, 1)
     rows: Rows = [[number, guess.token, guess.probability] for number, place in places for guess in place]
     return [Table(title="What it guesses", columns=["MASK", "token", "probability"], rows=rows, bars=["probability"])]
 
@@ -73,7 +73,7 @@ def guess_panels(family: MaskedFamily, moment: LoadedMasked, text: str, example:
 def translation_panels(
     family: TranslationFamily, moment: LoadedTranslator, text: str, example: ModelInput
 ) -> list[Panel]:
-    return [Words(title="How it translates", text=moment.translate(text).text)]
+    return [Words(title="How it translates", text=moment.translate(text, say=silent).text)]
 
 
 @output_panels.register

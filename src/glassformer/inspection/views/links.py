@@ -34,12 +34,14 @@ from jaxtyping import Bool, Float
 from glassformer.config.arrays import Array
 from glassformer.config.errors import DataError, Misuse
 from glassformer.config.limits import parse_json
+from glassformer.config.messages import listening, say
 from glassformer.data.datasets.dataset import Alignment, Relations
 from glassformer.data.datasets.embedded import LINKED_DATASETS, open_dataset
 from glassformer.data.io.place import find
 from glassformer.data.io.reading import numbered_lines
 from glassformer.data.wording import counted
 from glassformer.families.base import Loaded
+from glassformer.families.requests import ModelInput
 from glassformer.inspection.attention import SOURCE_ATTENTION, sizes_of
 from glassformer.inspection.views.head_roles import (
     TextAttention,
@@ -99,12 +101,16 @@ def linked_dataset(loaded: Loaded) -> str | None:
 def _attention(request: LookRequest, examples: Iterable[tuple[str, str | None]], stack: str) -> Iterator[TextAttention]:
     """Yield the attention of a stack for each text, with its translation if there is one."""
     remarks: list[str] = []  # one remark is enough for hundreds of texts
-    quiet = replace(request, say=remarks.append)
-    encoded = (replace(quiet, translation=translation).encode(text) for text, translation in examples)
+
+    def encode(text: str, translation: str | None) -> ModelInput:
+        with listening(remarks.append):
+            return replace(request, translation=translation).encode(text)
+
+    encoded = (encode(*example) for example in examples)
     yield from attention_by_text(request.loaded, encoded, stack)
     for remark in remarks[:1]:
         more = f" (and {len(remarks) - 1:,} more such remarks)" if len(remarks) > 1 else ""
-        request.say(f"{remark}{more}")
+        say(f"{remark}{more}")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial, wraps
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 from torch import nn
 
-from glassformer.config.errors import GlassformerError, Misuse, Say, silent, unknown
+from glassformer.config.errors import GlassformerError, Misuse, unknown
 from glassformer.config.plugins import note_part
 from glassformer.config.presets import IMAGE
 from glassformer.config.sentences import sentence as read_sentence
@@ -57,7 +57,6 @@ class LookRequest(LookOptions):
     loaded: Loaded
     texts: Sequence[Example]
     second_run: Loaded | None = None
-    say: Say = field(default=silent, repr=False)
 
     @property
     def model(self) -> nn.Module:
@@ -103,7 +102,7 @@ class LookRequest(LookOptions):
         return self.encode(self.text)
 
     def encode(self, text: Example) -> ModelInput:
-        return encode_example(self.loaded, text, target=self.translation, beam=self.search.beam, say=self.say)
+        return encode_example(self.loaded, text, target=self.translation, beam=self.search.beam)
 
     def encode_all(self) -> list[ModelInput]:
         return [self.encode(text) for text in self.texts]

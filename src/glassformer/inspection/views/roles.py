@@ -37,7 +37,7 @@ HELD_OUT = 64
 def roles(request: LookRequest) -> View:
     """Show the roles over the texts, or over the validation part; one text is shown with what each head does."""
     own = request.encode_all()
-    examples = own or validation_examples(request.loaded, HELD_OUT, request.say)
+    examples = own or validation_examples(request.loaded, HELD_OUT)
     stacks = [stack for stack in sizes_of(request.model) if stack in SELF_ATTENTION]
     panels: list[Panel] = []
     for stack in stacks:

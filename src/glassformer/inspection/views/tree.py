@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from glassformer.config.errors import Misuse, Say, silent
+from glassformer.config.errors import Misuse
 from glassformer.config.progress import may_stop
 from glassformer.data.wording import counted
 from glassformer.decoding.beam import Hypothesis, Marks, beam_continuation, beam_search
@@ -219,7 +219,7 @@ class _Recorder:
         self.living = [None if at is None else nodes.get(at) for at in places]
 
 
-def beam_tree(loaded: Any, text: str, how: Search = USUAL, *, tokens: int = 12, say: Say = silent) -> DecodingTree:
+def beam_tree(loaded: Any, text: str, how: Search = USUAL, *, tokens: int = 12) -> DecodingTree:
     """A beam search as it went: of a translator what `translate` does; of a language model what `generate` with a beam
     does, over so many tokens. The best texts are chosen, and each node that came to nothing says why.
     """
@@ -236,7 +236,7 @@ def beam_tree(loaded: Any, text: str, how: Search = USUAL, *, tokens: int = 12, 
         mask = torch.ones_like(source, dtype=torch.bool)
         (best,) = beam_search(model, source, mask, how, marks, [most], watch=recorder)
     else:
-        read, most = within_context(model.encoder.limit, loaded.prompt_ids(text), tokens, say)
+        read, most = within_context(model.encoder.limit, loaded.prompt_ids(text), tokens)
         ends = list(roles.ends)
         best = [beam_continuation(model, read, beam=how.beam, most=most, ends=ends, never=never, watch=recorder)]
     return _judged(recorder.tree, best, ends, most, how)
@@ -271,7 +271,7 @@ def _judged(tree: DecodingTree, best: list[Hypothesis], ends: Sequence[int], mos
 
 @torch.inference_mode()
 def sampling_tree(
-    loaded: Any, text: str, how: Sampling = AS_IT_IS, *, samples: int = 3, tokens: int = 12, say: Say = silent
+    loaded: Any, text: str, how: Sampling = AS_IT_IS, *, samples: int = 3, tokens: int = 12
 ) -> DecodingTree:
     """Return texts that `generate` or `translate` samples with seeds 0, 1 …, and the likeliest alternatives at each
     step. `tokens`: maximum length for a language model.
@@ -282,7 +282,7 @@ def sampling_tree(
         written = [_sampled_translation(loaded, text, how, seed) for seed in range(samples)]
     else:
         ends = set(loaded.output_tokenizer.roles.ends)
-        written = _sampled_continuations(loaded, text, how, samples, tokens, say)
+        written = _sampled_continuations(loaded, text, how, samples, tokens)
     tree, places = DecodingTree(), dict[tuple[int, ...], int]()
     for seed, ids in enumerate(written):
         scores = scores_along(loaded, text, ids[:-1])
@@ -313,12 +313,10 @@ def _sampled_translation(loaded: Any, text: str, how: Sampling, seed: int) -> li
     return [*sampled.ids, *([tokenizer.end] if sampled.ended else [])]
 
 
-def _sampled_continuations(
-    loaded: Any, text: str, how: Sampling, samples: int, tokens: int, say: Say
-) -> list[list[int]]:
+def _sampled_continuations(loaded: Any, text: str, how: Sampling, samples: int, tokens: int) -> list[list[int]]:
     """Return the ids that `generate` samples with seeds 0, 1 …, including the token that ends a text."""
     model, ends = loaded.model, set(loaded.output_tokenizer.roles.ends)
-    prompt, most = within_context(model.encoder.limit, loaded.prompt_ids(text), tokens, say, "a tree of samples")
+    prompt, most = within_context(model.encoder.limit, loaded.prompt_ids(text), tokens, "a tree of samples")
     batch = RunningBatch(model, samples, len(prompt) + most, never=_never(loaded))
     batch.join({seed: Request(prompt, how, most, ends, seed) for seed in range(samples)})
     written: list[list[int]] = [[] for _ in range(samples)]
@@ -347,7 +345,7 @@ def next_token(request: LookRequest) -> View:
     how, model = request.sampling, request.model
     example = request.example
     if isinstance(model, Seq2Seq):  # after what is written so far, which is nothing unless somebody says it
-        example = encode_example(request.loaded, request.text, target=request.translation or "", say=request.say)
+        example = encode_example(request.loaded, request.text, target=request.translation or "")
     never, unnamed, places, title = request.never, set[int](), [-1], "What comes next"
     if example.stand is not None:
         words = [at for at, id in enumerate(example.ids) if id not in request.marks]
@@ -426,10 +424,8 @@ def tree(request: LookRequest) -> View:
     root = " ".join(request.tokenizer.shown(id) for id in request.tokenizer.roles.opening) if translates else text
     root = root if len(root) <= LONGEST_ROOT else "…" + root[1 - LONGEST_ROOT :]
     if request.beam is not None or (translates and not request.asks_for_sampling):
-        return _beam_view(
-            beam_tree(loaded, text, request.search, tokens=request.tokens, say=request.say), request, root
-        )
-    grown = sampling_tree(loaded, text, how, samples=samples, tokens=request.tokens, say=request.say)
+        return _beam_view(beam_tree(loaded, text, request.search, tokens=request.tokens), request, root)
+    grown = sampling_tree(loaded, text, how, samples=samples, tokens=request.tokens)
     return _sampling_view(grown, request, root)
 
 

@@ -17,7 +17,8 @@ from jaxtyping import Float
 from torch import nn
 
 from glassformer.config.arrays import Array
-from glassformer.config.errors import Misuse, silent
+from glassformer.config.errors import Misuse
+from glassformer.config.messages import silent
 from glassformer.encoders.base import Encoder
 from glassformer.families.base import Family, Loaded
 from glassformer.families.embedding import EmbeddingFamily, LoadedEmbedder
@@ -163,7 +164,7 @@ def _answers_differ(first: Output, second: Output, scores_differ: bool) -> bool:
 
 
 def _side(request: LookRequest, loaded: Loaded, text: Example, other: Example) -> Side:
-    example = encode_example(loaded, text, beam=request.search.beam, say=request.say)
+    example = encode_example(loaded, text, beam=request.search.beam)
     output = output_of(loaded.family, loaded, example, text, other)
     return side_of(loaded.model, example.inputs, text=str(text), tokens=example.tokens, output=output, ids=example.ids)
 

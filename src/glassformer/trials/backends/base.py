@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from glassformer.config.errors import Say, silent
-
 LOCAL, SLURM, RAY = BACKENDS = "local", "slurm", "ray"
 """The names of the backends, as `--on` takes them."""
 STDIN = 0
@@ -91,7 +89,6 @@ class Backend(ABC):
 
     jobs: int | None = None
     """How many run at once; None: as many as there is room for."""
-    say: Say = silent
     retries: int = RETRIES
     """How often one that left no result is started again."""
     pause: float = 0.2

@@ -8,7 +8,7 @@ from typing import IO
 
 import torch
 
-from glassformer.config.errors import Misuse, Say, unknown
+from glassformer.config.errors import Misuse, unknown
 from glassformer.trials.backends.base import LOCAL, RAY, SLURM, Backend
 from glassformer.trials.backends.gpus import Needs, PlanNeeds, assign_gpus, refuse_too_large, visible_gpus
 from glassformer.trials.backends.local import Local
@@ -39,7 +39,6 @@ class BackendOptions:
         self,
         out: Path,
         name: str,
-        say: Say,
         *,
         lock: IO[str] | None = None,
         plan: PlanNeeds | None = None,
@@ -49,9 +48,9 @@ class BackendOptions:
         `plan`: so that as many share a GPU as fit by their plans; without, all that are at work at once share them.
         """
         if self.on == SLURM:
-            return Slurm(folder=(out / SLURM).resolve(), name=name, options=self.sbatch, jobs=self.jobs, say=say)
+            return Slurm(folder=(out / SLURM).resolve(), name=name, options=self.sbatch, jobs=self.jobs)
         if self.on == RAY:
-            return RayCluster(jobs=self.jobs, plan=plan, say=say)
+            return RayCluster(jobs=self.jobs, plan=plan)
         cores, room, gpus = torch.get_num_threads(), self.jobs or 1, visible_gpus(measured=plan is not None)
         needs: Needs = {}
         if plan is not None and gpus:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.config.errors import MissingPackage, Misuse, RunError, first_line
+from glassformer.config.messages import say
 from glassformer.trials.backends.base import GRACE, Backend, ProcessEnd, ProcessSpec
 from glassformer.trials.backends.gpus import PlanNeeds, gpu_share, refuse_too_large
 from glassformer.trials.backends.local import start_process
@@ -90,7 +91,7 @@ class RayCluster(Backend):
         self.ours = True
         found = ray.cluster_resources()
         where = os.environ.get("RAY_ADDRESS", "this machine")
-        self.say(f"Ray at {where}: {found.get('CPU', 0):g} cores, {found.get('GPU', 0):g} GPUs")
+        say(f"Ray at {where}: {found.get('CPU', 0):g} cores, {found.get('GPU', 0):g} GPUs")
 
     def ended(self) -> list[ProcessEnd]:
         import ray

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from glassformer.config.errors import GlassformerError, Misuse, RunError
+from glassformer.config.messages import say
 from glassformer.data.wording import counted
 from glassformer.runs.files import read_json, write_json, write_text
 from glassformer.runs.folders import writing
@@ -74,7 +75,7 @@ class Slurm(Backend):
                 self.running[spec.name] = _SlurmJob(spec, alive.pop(spec.name))
         self.others = alive
         if self.running:
-            self.say(f"{counted(len(self.running), 'job')} of an earlier command found in Slurm's queue")
+            say(f"{counted(len(self.running), 'job')} of an earlier command found in Slurm's queue")
         return set(self.running)
 
     def startable(self, specs: Sequence[ProcessSpec]) -> Sequence[ProcessSpec]:
@@ -91,7 +92,7 @@ class Slurm(Backend):
         for index, spec in enumerate(specs):
             self.running[spec.name] = _SlurmJob(spec, f"{number}_{index}")
         self._note()
-        self.say(f"{counted(len(specs), 'job')} submitted to Slurm: {number} ({self.folder / SCRIPT})")
+        say(f"{counted(len(specs), 'job')} submitted to Slurm: {number} ({self.folder / SCRIPT})")
 
     def _submit(self, words: Sequence[str]) -> str:
         said = subprocess.run(words, capture_output=True, text=True, env=_environment(), check=False)
@@ -141,7 +142,7 @@ class Slurm(Backend):
     def stop(self) -> None:
         """Cancel them, and wait until they have saved; a second Ctrl-C does not wait."""
         if self.running:
-            self.say(f"{counted(len(self.running), 'job')} of Slurm cancelled: what runs saves where it stands")
+            say(f"{counted(len(self.running), 'job')} of Slurm cancelled: what runs saves where it stands")
             _scancel(job.number for job in self.running.values())
         give_up = time.monotonic() + GRACE
         with contextlib.suppress(KeyboardInterrupt):

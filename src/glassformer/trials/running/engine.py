@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from glassformer.config.errors import GlassformerError, Say, silent
+from glassformer.config.errors import GlassformerError
+from glassformer.config.messages import listening, say, silent
 from glassformer.config.units import size
 from glassformer.planning.build import gpu_step_bytes
 from glassformer.planning.setup import from_data
@@ -79,7 +80,6 @@ class Engine:
     part: str
     backend: Backend
     hear: JobListener
-    say: Say = silent
     progress: dict[str, _JobProgress] = field(default_factory=dict)
 
     def run(self, jobs: Sequence[Job]) -> Generator[Outcome]:
@@ -106,7 +106,7 @@ class Engine:
         if self.folder.outcome(progress.job) is not None or progress.retries >= self.backend.retries:
             return False
         progress.retries += 1
-        self.say(f"{end.name}: {end.why}; it is started again")
+        say(f"{end.name}: {end.why}; it is started again")
         self.hear(JobEvent(job=progress.job, what="waiting"))
         return True
 
@@ -151,7 +151,7 @@ def takes_gpu(job: Job) -> bool:
     return job.kind in (TRAINED, GIVEN) and job.settings.get("training.device", "auto") in ("auto", "cuda")
 
 
-def gpu_needs(jobs: Iterable[Job], say: Say = silent) -> dict[str, int | None]:
+def gpu_needs(jobs: Iterable[Job]) -> dict[str, int | None]:
     """The most bytes that a step of each job holds, by the job's name; seeds and folds of a row are alike. Jobs that
     take no GPU are left out. None: of such a job no plan is made.
     """
@@ -169,6 +169,7 @@ def _planned_bytes(job: Job) -> int | None:
     if job.kind != TRAINED:
         return None
     try:
-        return gpu_step_bytes(from_data(dict(job.settings), None, silent, gpus=1))
+        with listening(silent):
+            return gpu_step_bytes(from_data(dict(job.settings), None, gpus=1))
     except GlassformerError:  # where it cannot be trained either, its process says why
         return None

@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from glassformer.config.errors import GlassformerError, Misuse, silent
+from glassformer.config.errors import GlassformerError, Misuse
+from glassformer.config.messages import listening
 from glassformer.families.base import FAMILIES, Loaded
 from glassformer.families.build import prepare, split_data
 from glassformer.families.card import learned_of
@@ -149,8 +150,8 @@ def _process_bytes(name: str) -> int:
 
 
 def _run_baseline(job: Job, folder: Path, part: str, tell: Tell) -> Outcome:
-    config, rows = infer_config({}, job.settings, silent)
-    prepared = prepare(config, silent, rows=rows)
+    config, rows = infer_config({}, job.settings)
+    prepared = prepare(config, rows=rows)
     tell(event="judging")
     began = time.perf_counter()
     result = evaluate_baseline(job.kind, job.name, config, prepared, part, _slowest_training(folder.parent))
@@ -181,7 +182,7 @@ def _judge_run(job: Job, folder: Path, part: str, tell: Tell) -> Outcome:
     settings = dict(job.settings)
     run = Run.open(settings.pop("run"))
     loaded = load(run)
-    config, rows = infer_config({}, settings, silent)
+    config, rows = infer_config({}, settings)
     if loaded.family is not FAMILIES[config.task] or loaded.config.data.kind != config.data.kind:
         own, here = (f"{side.task} ({side.data.kind})" for side in (loaded.config, config))
         raise Misuse(f"{run.path} is a run of {own}, and {here} is compared here: leave it out of --runs")
@@ -212,8 +213,9 @@ def _run_outcome(job: Job, part: str, loaded: Loaded, examples: Any, *, note: st
     """What a run comes to on a part of its own data, or of other data of the same kind."""
     notes = [note] if note else []
     with torch.inference_mode():
-        evaluation = loaded.family.evaluate_part(loaded, examples, EvaluateOptions(), silent).evaluation
-    card, log = loaded.run.card(), list(loaded.run.read_metrics(notes.append))
+        evaluation = loaded.family.evaluate_part(loaded, examples, EvaluateOptions()).evaluation
+    with listening(notes.append):
+        card, log = loaded.run.card(), list(loaded.run.read_metrics())
     return outcome_of(
         job,
         part,

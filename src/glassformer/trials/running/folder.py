@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
-from glassformer.config.errors import GlassformerError, Misuse, RunError, Say
+from glassformer.config.errors import GlassformerError, Misuse, RunError
 from glassformer.runs.files import read_json, write_json
 from glassformer.runs.folders import locked, writing
 from glassformer.runs.json_shape import WrongShape, made
@@ -139,12 +139,12 @@ class Folder:
 
     # --- one at a time ---
 
-    def locked(self, say: Say) -> "contextlib.AbstractContextManager[IO[str]]":
+    def locked(self) -> "contextlib.AbstractContextManager[IO[str]]":
         """Held by the comparison and by its trainings, so that nobody else writes here; those of a comparison that was
         killed are waited for.
         """
         check_out(self.path, "comparison", holds=self._question() is not None)
-        return locked(self.path, "comparison", say)
+        return locked(self.path, "comparison")
 
 
 def _read_outcome(folder: Path) -> Outcome | None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import Say, SettingError, silent
+from glassformer.config.errors import SettingError
+from glassformer.config.messages import listening, say, silent
 from glassformer.config.plugins import own_files
 from glassformer.config.resolve import BUDGETS, check_ranges, resolve, that_writes
 from glassformer.families.base import FAMILIES
@@ -115,12 +116,12 @@ class Question:
         return words
 
 
-def ask(settings: Mapping[str, Any], options: CompareOptions, say: Say) -> Question:
+def ask(settings: Mapping[str, Any], options: CompareOptions) -> Question:
     """The trainings that answer a question. What no model could use is refused here, before anything is trained."""
     check_ranges(settings)
     _refuse_contradictions(settings, options)
     folded = {} if options.folds is None else {"data.folds": options.folds, "data.fold": 0}
-    shared = share_settings({**settings, **folded}, options.models or ("transformer",), list(options.varied), say)
+    shared = share_settings({**settings, **folded}, options.models or ("transformer",), list(options.varied))
     models = options.models or _models(options.mode, shared.config.task, shared.config.data.kind)
     own = {name: rung(name) for name in models}
     if options.ablate:
@@ -129,15 +130,15 @@ def ask(settings: Mapping[str, Any], options: CompareOptions, say: Say) -> Quest
         rows = grid(options.varied)
     if options.parameters is not None:
         each = {name: settings_for(shared, own[name])[0] for name in models}
-        for name, (key, width) in width_for(options.parameters, each, shared, say).items():
+        for name, (key, width) in width_for(options.parameters, each, shared).items():
             own[name][key] = width
-    _refuse_unused(settings, [own[name] for name in models], shared, say)
+    _refuse_unused(settings, [own[name] for name in models], shared)
     rows_of_models = [
         Job(name=name, settings=settings_for(shared, {**own[name], **varied})[0], varied=varied)
         for name in models
         for varied in rows
     ]
-    trained = [*rows_of_models, *finetuned_jobs(options.from_runs, shared, rows, say)]
+    trained = [*rows_of_models, *finetuned_jobs(options.from_runs, shared, rows)]
     _refuse_if_none_can_be(trained, shared)
     untrained = _baseline_jobs(options, shared, rows)
     jobs = [
@@ -210,10 +211,11 @@ def _refuse_if_none_can_be(rows: Sequence[Job], shared: SharedSettings) -> None:
         except SettingError:
             continue
         return
-    infer_config({}, rows[0].settings, silent)  # as its training would: it says why
+    with listening(silent):
+        infer_config({}, rows[0].settings)  # as its training would: it says why
 
 
-def _refuse_unused(settings: Mapping[str, Any], models: list[dict[str, Any]], shared: SharedSettings, say: Say) -> None:
+def _refuse_unused(settings: Mapping[str, Any], models: list[dict[str, Any]], shared: SharedSettings) -> None:
     """A setting that some models have no use for is left out there, and said; one that none uses is an error."""
     idle = [settings_for(shared, own)[1] for own in models]
     for key in settings:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.config.encoders import encoder_info
-from glassformer.config.errors import Misuse, Say, SettingError, silent
+from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.messages import listening, say, silent
 from glassformer.config.presets import TEXT
 from glassformer.config.resolve import Config, resolve
 from glassformer.config.sections import ModelSettings, TokenizerSettings
@@ -78,11 +79,9 @@ def data_settings_in(settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def share_settings(
-    requested: Mapping[str, Any], models: Sequence[str], varied: Sequence[str], say: Say
-) -> SharedSettings:
+def share_settings(requested: Mapping[str, Any], models: Sequence[str], varied: Sequence[str]) -> SharedSettings:
     """Look at the data once; hold out a test part and settle on one tokenizer, where nobody said otherwise."""
-    config, table = _infer_shared(data_settings_in(requested), models, say)
+    config, table = _infer_shared(data_settings_in(requested), models)
     family, corpus = FAMILIES[config.task], check_split(config, table)
     inferred: dict[str, Any] = {}
     notes: list[str] = []
@@ -102,7 +101,8 @@ def share_settings(
     if not any(key.startswith("tokenizer.") for key in varied):
         inferred |= _tokenizer(config)
     settings = {**inferred, **requested}
-    config, table = infer_config({}, {**data_settings_in(settings), "model.encoder": config.model.encoder}, silent)
+    with listening(silent):
+        config, table = infer_config({}, {**data_settings_in(settings), "model.encoder": config.model.encoder})
     if "data.test_fraction" in inferred:
         check_split(config, table)
     return SharedSettings(
@@ -110,15 +110,17 @@ def share_settings(
     )
 
 
-def _infer_shared(data_settings: dict[str, Any], models: Sequence[str], say: Say) -> tuple[Config, Any]:
+def _infer_shared(data_settings: dict[str, Any], models: Sequence[str]) -> tuple[Config, Any]:
     """The data as a model sees it that reads everything; where none of the models reads such examples, as the first."""
     heard: list[str] = []
-    config, table = infer_config({}, {**data_settings, "model.encoder": ModelSettings.encoder}, heard.append)
+    with listening(heard.append):
+        config, table = infer_config({}, {**data_settings, "model.encoder": ModelSettings.encoder})
     encoders = [str(rung(name)["model.encoder"]) for name in models]
     readers = [name for name in encoders if config.data.kind in encoder_info(name).reads]
     if FAMILIES[config.task].labels_examples and not readers:
         heard.clear()
-        config, table = infer_config({}, {**data_settings, "model.encoder": encoders[0]}, heard.append)
+        with listening(heard.append):
+            config, table = infer_config({}, {**data_settings, "model.encoder": encoders[0]})
     for line in heard:
         say(line)
     return config, table
@@ -148,14 +150,15 @@ def settings_for(shared: SharedSettings, own: Mapping[str, Any]) -> tuple[dict[s
 
 
 def width_for(
-    wanted: int, models: Mapping[str, Mapping[str, Any]], shared: SharedSettings, say: Say
+    wanted: int, models: Mapping[str, Mapping[str, Any]], shared: SharedSettings
 ) -> dict[str, tuple[str, int]]:
     """The setting that decides each model's size, and the value at which it has about `wanted` parameters, found
     without a weight being made.
 
     `models`: the settings of each. A model whose size follows from the data alone is left out, and said.
     """
-    prepared = prepare(shared.config, silent, rows=shared.table)
+    with listening(silent):
+        prepared = prepare(shared.config, rows=shared.table)
     widths = {}
     for name, settings in models.items():
         config = shared.resolve(settings)
@@ -196,9 +199,7 @@ def _count(config: Config, prepared: Prepared) -> int:
 # --- rows that begin from other runs ---
 
 
-def finetuned_jobs(
-    runs: Sequence[str], shared: SharedSettings, rows: Sequence[Mapping[str, Any]], say: Say
-) -> list[Job]:
+def finetuned_jobs(runs: Sequence[str], shared: SharedSettings, rows: Sequence[Mapping[str, Any]]) -> list[Job]:
     """Each run fine-tuned, and where labels are learned, once more with all but the head left as it is.
 
     `rows`: what is varied. Shared settings that are the run's own are left out.

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from glassformer.config.errors import GlassformerError, silent
+from glassformer.config.errors import GlassformerError
 from glassformer.config.presets import reads_stream
 from glassformer.config.resolve import Config
 from glassformer.config.sentences import sentence
@@ -196,7 +196,7 @@ def language_uses(family: LanguageFamily, loaded: LoadedLanguageModel, part: Tex
 
 @uses.register
 def masked_uses(family: MaskedFamily, loaded: LoadedMasked, part: TextPart) -> Iterator[object]:
-    window = stack_rows(device_of(loaded.model), [pack(part, loaded.tokenizer, silent).ids[: loaded.model.context]])
+    window = stack_rows(device_of(loaded.model), [pack(part, loaded.tokenizer).ids[: loaded.model.context]])
     return (loaded.model(window) for _ in itertools.count())
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import yaml
 
-from glassformer.config.errors import RunError, Say
+from glassformer.config.errors import RunError
+from glassformer.config.messages import say
 from glassformer.config.resolve import SECTIONS, flatten
 from glassformer.config.sentences import sentence as read_sentence
 from glassformer.data.wording import counted
@@ -206,9 +207,7 @@ def _values(trials: Sequence[TrialRecord]) -> list[float]:
 # --- the end of a search ---
 
 
-def finish(
-    study: "optuna.Study", search: Search, folder: Path, *, final: bool, say: Say, listen: Listener
-) -> TuneResult:
+def finish(study: "optuna.Study", search: Search, folder: Path, *, final: bool, listen: Listener) -> TuneResult:
     """What a search came to, saved in its folder; the best is trained once more, unless not `final`."""
     done = [trial for trial in trials_that_count(study) if trial.state.is_finished()]
     best = best_of(done, search)
@@ -223,7 +222,7 @@ def finish(
     among = f"the best of {len(done)} trials (so it is optimistic)" if len(done) > 1 else "the only trial"
     recipe = folder / "recipe.yaml"
     write_recipe(recipe, settings, f"{titled(primary)} {best.value:.4f} on validation, {among}")
-    run = _train_best(study, folder, settings, say, listen) if final else None
+    run = _train_best(study, folder, settings, listen) if final else None
     card = {} if run is None else run.card()
     start = best_of([trial for trial in done if START in trial.user_attrs], search)
     result = TuneResult(
@@ -259,7 +258,7 @@ def write_recipe(path: Path, settings: dict[str, Any], score: str) -> None:
     write_text(path, head + yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True))
 
 
-def _train_best(study: "optuna.Study", folder: Path, settings: dict[str, Any], say: Say, listen: Listener) -> Run:
+def _train_best(study: "optuna.Study", folder: Path, settings: dict[str, Any], listen: Listener) -> Run:
     """The best, trained once more: the only look at the test part."""
     path, mark = folder / "best", folder / ".best.json"
     if (path / "glassformer.json").is_file() and mark.is_file() and read_json(mark) == settings:

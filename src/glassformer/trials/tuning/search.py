@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from glassformer.config.errors import Misuse, Say, SettingError, silent
+from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.messages import listening, silent
 from glassformer.config.resolve import (
     BUDGETS,
     DATA_PATHS,
@@ -123,7 +124,6 @@ def plan_search(
     *,
     config: str | Path | None = None,
     space: str | Path | Mapping[str, Any] | None = None,
-    say: Say = silent,
 ) -> Search:
     """Return the search that a person asked for; looks at the data to learn its task."""
     requested = read_settings(TrainRequest(data=data, config=config, settings=settings))
@@ -135,7 +135,8 @@ def plan_search(
     characters = None
     for model in models or [encoder]:
         whole = flatten({**fixed, "model": model})
-        configs[model], rows = infer_config({}, with_vectors(whole, whole), silent if configs else say)
+        with listening(silent if configs else None):
+            configs[model], rows = infer_config({}, with_vectors(whole, whole))
         if isinstance(rows, Table):
             text = configs[model].data.text
             characters = sum(map(len, rows.texts(text))) if text is not None else None

@@ -18,13 +18,12 @@ from glassformer.config.errors import (
     MissingPackage,
     Misuse,
     RunError,
-    Say,
     error_line,
     first_line,
     read_failure,
-    silent,
 )
 from glassformer.config.limits import LimitExceeded, parse_json
+from glassformer.config.messages import say
 from glassformer.config.parts import is_alive, lock_file
 from glassformer.runs.json_shape import WrongShape, check_shape
 from glassformer.trials.tuning.search import Search
@@ -113,7 +112,7 @@ def storage_of(storage: str | None, out: Path) -> str:
 
 
 @contextlib.contextmanager
-def open_study(where: str, name: str, search: Search, say: Say = silent) -> "Iterator[optuna.Study]":
+def open_study(where: str, name: str, search: Search) -> "Iterator[optuna.Study]":
     """Open the study of this name, or create it if missing. Raise an error if it searches for something else, or if
     its journal is damaged.
     """
@@ -121,7 +120,7 @@ def open_study(where: str, name: str, search: Search, say: Say = silent) -> "Ite
     with contextlib.ExitStack() as opened:
         try:
             study = optuna.create_study(
-                storage=opened.enter_context(_database(where)) if "://" in where else _journal(Path(where), say),
+                storage=opened.enter_context(_database(where)) if "://" in where else _journal(Path(where)),
                 study_name=name,
                 direction="minimize" if search.lower_is_better else "maximize",
                 load_if_exists=True,
@@ -197,7 +196,7 @@ class _JournalLock(JournalFileOpenLock):
         self._file.close()
 
 
-def _drop_torn_line(path: Path, say: Say) -> None:
+def _drop_torn_line(path: Path) -> None:
     """Drop an incomplete last line of a journal, as a full disk leaves it: Optuna would append its next line to it.
 
     Any other damage is an error.
@@ -216,12 +215,12 @@ def _drop_torn_line(path: Path, say: Say) -> None:
                 raise RunError(f"{path} is damaged in line {number:,}: {REMEDY} ({first_line(error)[:160]})") from None
 
 
-def _journal(path: Path, say: Say) -> "JournalStorage":
+def _journal(path: Path) -> "JournalStorage":
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with path.open("ab") as file:
             lock_file(file, wait=True)
-            _drop_torn_line(path, say)
+            _drop_torn_line(path)
     except OSError:  # a disk without locks
         return JournalStorage(JournalFileBackend(str(path)))
     return JournalStorage(JournalFileBackend(str(path), lock_obj=_JournalLock(path)))
@@ -325,7 +324,7 @@ def trials_that_count(study: "optuna.Study") -> "list[optuna.trial.FrozenTrial]"
     return [trial for trial in study.get_trials(deepcopy=False) if trial.state != State.WAITING and not gave_up(trial)]
 
 
-def retry_lost(study: "optuna.Study", say: Say) -> None:
+def retry_lost(study: "optuna.Study") -> None:
     """Trials of processes that were killed: tried again, but not for ever, for they may be what killed them."""
     for trial in under_way(study):
         assert trial.datetime_start is not None

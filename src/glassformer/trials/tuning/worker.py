@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from glassformer.config.errors import GlassformerError, RunError, Say, silent
+from glassformer.config.errors import GlassformerError, RunError
+from glassformer.config.messages import listening, say, silent
 from glassformer.config.plugins import load_plugins
 from glassformer.config.progress import progress_of, watched
 from glassformer.runs.files import read_json, write_json
@@ -44,7 +45,6 @@ class Worker:
     """The number of trials in all, with those of other processes; None: until the time is up."""
     until: float | None
     """When the time is up, on the clock that nobody sets: all processes of a machine share it."""
-    say: Say = silent
     job: int = 0
     name: str = ""
     """No other process of any search has it, but one that is started again instead of this one."""
@@ -53,7 +53,7 @@ class Worker:
     def work(self) -> None:
         """Run trials until there are enough or the time is up; the first trial is not cut short."""
         while not self.stop():
-            storage.retry_lost(self.study, self.say)
+            storage.retry_lost(self.study)
             progress_of("trial")(len(storage.trials_that_count(self.study)), self.trials or 0)
             if self.is_done:
                 return
@@ -66,16 +66,16 @@ class Worker:
                 storage.give_up(self.study, trial.number, retry=False)  # another process was faster
                 return
             try:
-                with watched(None):
+                with watched(None), listening(silent):
                     outcome = self._try(trial)
                 trial.set_user_attr(OUTCOME, outcome)
             except optuna.exceptions.UpdateFinishedTrialError:
-                self.say(f"trial {trial.number}: another process took it for lost, so it does not count here")
+                say(f"trial {trial.number}: another process took it for lost, so it does not count here")
                 continue
             except Stopped:
                 timely = not self.stop()
                 storage.give_up(self.study, trial.number, retry=not timely)
-                self.say(f"trial {trial.number}: {'the time is up' if timely else 'stopped'}")
+                say(f"trial {trial.number}: {'the time is up' if timely else 'stopped'}")
                 return
             except BaseException:
                 with contextlib.suppress(Exception):
@@ -83,7 +83,7 @@ class Worker:
                 raise
             self.study.tell(trial, outcome.get("value"), state=State.__members__[outcome["state"]])
             self._clear()
-            self.say(line_of(trial.number, self.study, self.search))
+            say(line_of(trial.number, self.study, self.search))
 
     @property
     def is_done(self) -> bool:
@@ -182,7 +182,7 @@ class WorkerTeam:
                 self.reported.add(trial.number)
                 if not storage.gave_up(trial):
                     progress_of("trial")(len(storage.trials_that_count(worker.study)), worker.trials or 0)
-                    worker.say(line_of(trial.number, worker.study, worker.search))
+                    say(line_of(trial.number, worker.study, worker.search))
 
     def starts_again(self, end: ProcessEnd) -> bool:
         if end.code == 0 and self.worker.is_done:

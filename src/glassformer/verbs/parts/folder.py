@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from glassformer.config.errors import GlassformerError, Misuse, RunError, Say, read_failure, silent
+from glassformer.config.errors import GlassformerError, Misuse, RunError, read_failure
+from glassformer.config.messages import say
 from glassformer.config.progress import BYTE, Watch, progress_of, watched
 from glassformer.data.wording import EXAMPLES, counted, listed
 from glassformer.families.base import Loaded
@@ -114,7 +115,6 @@ def write_rows(
     file: str | os.PathLike[str],
     out: str | os.PathLike[str] | TextIO,
     options: PartOptions,
-    say: Say = silent,
 ) -> RowsWritten:
     """A file in, a file out; or a folder of parts in, a folder of parts out."""
     file, out = os.fspath(file), os.fspath(out) if isinstance(out, os.PathLike) else out
@@ -126,7 +126,7 @@ def write_rows(
         options = replace(options, device=str(device_of(run.model)), precision=run.precision)
 
     def load_here() -> Loaded:
-        return run if isinstance(run, Loaded) else load(folder, options.device, precision=options.precision, say=say)
+        return run if isinstance(run, Loaded) else load(folder, options.device, precision=options.precision)
 
     if os.path.isdir(file):
         if not isinstance(out, str):
@@ -135,22 +135,20 @@ def write_rows(
         if options.on == "ray":
             import_ray()  # without which nothing is begun
             answer = partial(answer_on_ray, folder.path, options, work)
-        return write_parts(folder, work, Path(file), Path(out), answer, options, say)
+        return write_parts(folder, work, Path(file), Path(out), answer, options)
     loaded = load_here()
     began = time.monotonic()
-    counts = work.write(loaded, file, out, say)
+    counts = work.write(loaded, file, out)
     return RowsWritten(counts.rows, 1, 0, time.monotonic() - began, str(out), counts=counts, is_file=True)
 
 
-def write_parts(
-    run: Run, work: FileWork, folder: Path, out: Path, answer: Answer, options: PartOptions, say: Say
-) -> RowsWritten:
+def write_parts(run: Run, work: FileWork, folder: Path, out: Path, answer: Answer, options: PartOptions) -> RowsWritten:
     """Every part of a shard that is not done yet. A part that cannot be read is told, and the others are done."""
-    parts = options.share.select(parts_in(folder, out, work, say))
+    parts = options.share.select(parts_in(folder, out, work))
     told = {**work.options(), "precision": options.precision}
     identity = Identity(work.verb, str(run.path), _weights(run), told)
-    remarks, failures, counts = Remarks(say), dict[str, str](), InputCounts()
-    with Manifest.opened(out, options.share, identity, overwrite=options.overwrite, say=say) as manifest:
+    remarks, failures, counts = Remarks(), dict[str, str](), InputCounts()
+    with Manifest.opened(out, options.share, identity, overwrite=options.overwrite) as manifest:
         todo = list(_undone(manifest, work, parts))
         with answer(todo) if todo else nullcontext(iter(())) as results:
             began = time.monotonic()
@@ -193,21 +191,20 @@ def _undone(manifest: Manifest, work: FileWork, parts: Sequence[Part]) -> Iterat
 class Remarks:
     """What is said of parts: of many that are told the same, the first."""
 
-    def __init__(self, say: Say) -> None:
-        self.say = say
+    def __init__(self) -> None:
         self.kinds: set[str] = set()
         self.more = 0
 
     def hear(self, result: PartResult) -> None:
         if result.failure:
-            self.say(f"{result.part}: not done: {result.failure}")
+            say(f"{result.part}: not done: {result.failure}")
         for line in result.remarks:
             kind = re.sub(r"\S*/|\d[\d,]*", "", line.replace(result.part, ""))
             self.more += kind in self.kinds
             if kind not in self.kinds:
-                self.say(line if result.part in line else f"{result.part}: {line}")
+                say(line if result.part in line else f"{result.part}: {line}")
             self.kinds.add(kind)
 
     def tell(self) -> None:
         if self.more:
-            self.say(f"and {counted(self.more, 'remark')} like these on other parts")
+            say(f"and {counted(self.more, 'remark')} like these on other parts")

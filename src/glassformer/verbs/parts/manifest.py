@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from glassformer.config.errors import Misuse, RunError, Say
+from glassformer.config.errors import Misuse, RunError
+from glassformer.config.messages import say
 from glassformer.config.parts import remove
 from glassformer.runs.files import digest, read_json, write_json
 from glassformer.runs.folders import contents, locked
@@ -92,11 +93,10 @@ class Identity:
 class Manifest:
     """The manifest of one shard, beside those of all others."""
 
-    def __init__(self, folder: Path, shard: Shard, identity: Identity, say: Say) -> None:
+    def __init__(self, folder: Path, shard: Shard, identity: Identity) -> None:
         self.folder = folder
         self.path = folder / f"manifest-{shard}.json"
         self.identity = identity
-        self.say = say
         self.entries: dict[str, PartEntry] = {}
         """Of this shard, by part."""
         self.others: dict[str, list[PartEntry]] = {}
@@ -104,19 +104,17 @@ class Manifest:
 
     @classmethod
     @contextlib.contextmanager
-    def opened(
-        cls, folder: Path, shard: Shard, identity: Identity, *, overwrite: bool, say: Say
-    ) -> "Iterator[Manifest]":
+    def opened(cls, folder: Path, shard: Shard, identity: Identity, *, overwrite: bool) -> "Iterator[Manifest]":
         """For this process alone. A folder that holds anything else, or answers of another run or of other options, is
         refused; with `overwrite`, these are replaced.
         """
-        manifest = cls(folder, shard, identity, say)
+        manifest = cls(folder, shard, identity)
         filled = folder.is_dir() and any(not path.name.startswith(LOCKS) for path in contents(folder))
         if filled and not manifest._read_all():
             raise Misuse(f"{folder} is not empty and holds no answers of ours: name another --out")
         place = folder / f"{LOCKS}{shard}"
         try:
-            with locked(place, identity.verb, say):
+            with locked(place, identity.verb):
                 if overwrite:
                     manifest._clear()
                 manifest._join()
@@ -187,7 +185,7 @@ class Manifest:
             if written.is_still(self.folder / output, read=True):
                 return entry
         if entries:
-            self.say(f"{part}: it, or what was written of it, has changed since: it is done again")
+            say(f"{part}: it, or what was written of it, has changed since: it is done again")
         return None
 
 

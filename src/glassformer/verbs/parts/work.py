@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, TextIO
 
-from glassformer.config.errors import DataError, Misuse, Say, read_failure, refuse_unknown
+from glassformer.config.errors import DataError, Misuse, read_failure, refuse_unknown
+from glassformer.config.messages import listening, say
 from glassformer.data.columns.inference import text_column
 from glassformer.data.columns.schema import ignored_in_words
 from glassformer.data.io.place import files_below, find
@@ -46,10 +47,10 @@ class FileWork(ABC):
         """Refuse a run that cannot do this, before its weights are read."""
 
     @abstractmethod
-    def write(self, loaded: Any, file: str, out: str | TextIO, say: Say) -> InputCounts:
+    def write(self, loaded: Any, file: str, out: str | TextIO) -> InputCounts:
         """Answer every row of a file of any size, some rows at a time; return the counts."""
 
-    def read_texts(self, loaded: Loaded, file: str, say: Say) -> tuple[RowFile, str]:
+    def read_texts(self, loaded: Loaded, file: str) -> tuple[RowFile, str]:
         """Return a file's rows and its text column; in a file that is not a table, each line is a text.
 
         A run without column names of its own reads the column that looks like text.
@@ -67,7 +68,7 @@ class FileWork(ABC):
             say(line)
         return rows, text
 
-    def tell_blank(self, file: str, counts: InputCounts, say: Say) -> None:
+    def tell_blank(self, file: str, counts: InputCounts) -> None:
         """Report the rows without text."""
         if blank := counts.unanswered.get(NO_TEXT):
             say(f"{file}: {counted(blank, 'row')} without text, and so without {self.result}")
@@ -114,7 +115,7 @@ class PartResult:
     counts: InputCounts = field(default_factory=InputCounts)
 
 
-def parts_in(folder: Path, out: Path, work: FileWork, say: Say) -> list[Part]:
+def parts_in(folder: Path, out: Path, work: FileWork) -> list[Part]:
     """Every part of a folder, sorted by name. Names that begin with . or _ are not data, as elsewhere in the field."""
     if out.resolve() == folder.resolve() or folder.resolve() in out.resolve().parents:
         raise Misuse(f"--out {out} is in the folder that is read: write to another")
@@ -144,7 +145,8 @@ def write_part(loaded: Loaded, work: FileWork, part: Part) -> PartResult:
         read = _state(part.path)
         with writing(part.output):
             part.output.parent.mkdir(parents=True, exist_ok=True)
-        counts = work.write(loaded, str(part.path), str(part.output), remarks.append)
+        with listening(remarks.append):
+            counts = work.write(loaded, str(part.path), str(part.output))
         if not read.is_still(part.path, read=False):
             raise DataError(f"{part.path} has changed while it was read: give the same command again")
     except Misuse as error:

@@ -1,0 +1,68 @@
+"""Progress messages: functions call `say`, and the command line or a public function decides who receives the lines.
+
+The receiver is ambient, a context variable, so that no function passes it on. Threads start without a receiver.
+"""
+
+import functools
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Say = Callable[[str], None]
+"""Receives progress messages, one line per call."""
+
+_listener: ContextVar[Say | None] = ContextVar("listener", default=None)
+
+
+def say(line: str) -> None:
+    """Send a line to the listener; drop it if there is none."""
+    if (listener := _listener.get()) is not None:
+        listener(line)
+
+
+def say_or_warn(line: str) -> None:
+    """Send a line to the listener; issue a Python warning if there is none."""
+    (_listener.get() or warn)(line)
+
+
+@contextmanager
+def listening(listener: Say | None) -> Iterator[None]:
+    """Send what is said inside this context to `listener`; None and `say` itself keep the present one."""
+    before = _listener.set(_listener.get() if listener in (None, say) else listener)
+    try:
+        yield
+    finally:
+        _listener.reset(before)
+
+
+def takes_listener(function: Callable[P, R]) -> Callable[P, R]:
+    """Make the keyword argument `say` of a function the listener while the function runs."""
+
+    @functools.wraps(function)
+    def listened(*args: P.args, **kwargs: P.kwargs) -> R:
+        with listening(kwargs.get("say")):  # type: ignore[arg-type]
+            return function(*args, **kwargs)
+
+    return listened
+
+
+def silent(anything: object) -> None:
+    """Ignore a message or an event: the listener for work whose messages nobody needs."""
+
+
+WITHIN = ("glassformer", "contextlib")
+"""Modules whose frames a warning skips: this package, and the decorators of its functions."""
+
+
+def warn(line: str) -> None:
+    """Issue a Python warning at the line that called this package: the listener for messages that must not get lost."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in WITHIN:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(line, stacklevel=level)
