@@ -10,7 +10,7 @@ from torch import Tensor
 
 from glassformer.config.errors import RunError
 from glassformer.runs import history
-from glassformer.runs.history import due, forget, keep, rewind, steps_of, weights_at
+from glassformer.runs.history import delete, due, keep, rewind, steps_of, weights_at
 from glassformer.runs.run import Run
 from helpers.running import identical
 from helpers.support import numbers
@@ -127,8 +127,8 @@ def test_rewound_and_given_more_to_do(run: Run) -> None:
 def test_forgetting_one(run: Run) -> None:
     for step in (0, 1):
         keep(run, step, weights(step), total=9)
-    forget(run, 1)
-    forget(run, 5)
+    delete(run, 1)
+    delete(run, 5)
     assert steps_of(run) == [0]
 
 

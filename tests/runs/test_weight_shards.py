@@ -91,11 +91,11 @@ def test_the_digest_is_the_sha256_of_the_file(run: Path) -> None:
 
 
 NAMES: dict[str, tuple[Any, str]] = {
-    "a path outside": ("../model-00001-of-00002.safetensors", "no name of a safetensors file beside it"),
-    "a path from the root": ("/etc/x.safetensors", "no name of a safetensors file beside it"),
-    "a name with a zero": ("x\0.safetensors", "no name of a safetensors file beside it"),
-    "half a character": ("\ud800.safetensors", "no name of a safetensors file beside it"),
-    "a number": (3, "3 is no name of a safetensors file beside it"),
+    "a path outside": ("../model-00001-of-00002.safetensors", "is not the name of a safetensors file beside it"),
+    "a path from the root": ("/etc/x.safetensors", "is not the name of a safetensors file beside it"),
+    "a name with a zero": ("x\0.safetensors", "is not the name of a safetensors file beside it"),
+    "half a character": ("\ud800.safetensors", "is not the name of a safetensors file beside it"),
+    "a number": (3, "3 is not the name of a safetensors file beside it"),
 }
 
 

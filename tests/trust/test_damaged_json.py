@@ -13,7 +13,7 @@ import pytest
 
 import glassformer as gf
 from glassformer.config.errors import GlassformerError, RunError
-from glassformer.runs.json_shape import WrongShape, check_shape, made
+from glassformer.runs.json_shape import WrongShape, check_shape, from_json
 from glassformer.runs.run import Run
 from glassformer.verbs.parts.manifest import FileState, PartEntry
 from helpers.damage import ODD, damaged
@@ -175,14 +175,14 @@ def test_every_damage_to_a_manifest(answered: tuple[Path, Callable[[], object]],
 def test_shapes() -> None:
     entry = {"part": "a", "output": "b", "rows": 1, "size": 2, "sha256": "c",
              "read": {"size": 1, "changed": 2, "sha256": "d"}}  # fmt: skip
-    assert made(entry, PartEntry) == PartEntry("a", "b", 1, 2, "c", FileState(1, 2, "d"))
+    assert from_json(entry, PartEntry) == PartEntry("a", "b", 1, 2, "c", FileState(1, 2, "d"))
     for key in entry:
         for odd in ODD:
             if type(odd) is not type(entry[key]):
                 with pytest.raises(WrongShape, match=key):
-                    made({**entry, key: odd}, PartEntry)
+                    from_json({**entry, key: odd}, PartEntry)
     with pytest.raises(WrongShape, match=r"it has the unknown key more"):
-        made({**entry, "more": 1}, PartEntry)
+        from_json({**entry, "more": 1}, PartEntry)
     with pytest.raises(WrongShape, match=r"^it holds a number that does not fit into 64 bits"):
         check_shape(2**64, int)
     check_shape({"a": [1, 2.5, None]}, dict[str, list[float | None]])

@@ -185,7 +185,7 @@ class Training:
             self.same = same_settings(self.run.config(), self.config)
             self.snapshot = snapshot_to_resume(self.run, self.config, self.prepared, same=self.same)
             step = -1 if self.snapshot is None else self.snapshot.progress.step
-            if self.processes.least(step) != -self.processes.least(-step):
+            if self.processes.minimum(step) != -self.processes.minimum(-step):
                 line = "the processes do not all see the same checkpoint: is it on a shared disk?"
                 raise RunError(f"{self.run.path}: {line}")
             return
@@ -209,7 +209,7 @@ class Training:
         self.sharded = self.config.training.parallel == "fsdp"
         if own is None and not parts:
             room = available_memory(self.device)
-            room = replace(room, bytes=int(self.processes.least(room.bytes)))  # all must decide alike
+            room = replace(room, bytes=int(self.processes.minimum(room.bytes)))  # all must decide alike
             build = partial(build_model, processor=self.prepared)
             self.sharded = choose_sharding(self.config, build, room, self.processes.world)
         self.sharded &= self.config.training.last_blocks != 0  # of a head alone there is nothing to share
@@ -275,7 +275,7 @@ class Training:
             replace(training, parallel="fsdp" if self.sharded else "ddp"),
             TrainerOptions(
                 self.device,
-                checkpointer=RunCheckpointer(self.run, keep=training.checkpoints, first=recorder.flush, card=card),
+                checkpointer=RunCheckpointer(self.run, keep=training.checkpoints, flush_log=recorder.flush, card=card),
                 listen=recorder if self.processes.first else silent,
                 processes=self.processes,
                 resume=self.snapshot,

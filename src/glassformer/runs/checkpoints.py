@@ -1,4 +1,4 @@
-"""Checkpoints: written aside, flushed, digested, renamed. A torn one is never mistaken for a whole one."""
+"""Checkpoints: written under a temporary name, flushed, digested and renamed, so that a damaged one is recognised."""
 
 import contextlib
 import json
@@ -6,11 +6,12 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torch import Tensor
 
 from glassformer.config.errors import RunError
+from glassformer.config.json_types import JsonObject
 from glassformer.config.parts import part_name, part_of
 from glassformer.runs.files import digest, json_digest, read_json
 from glassformer.runs.folders import flush, writing
@@ -19,26 +20,27 @@ from glassformer.runs.stored_tensors import Rows, StoredTensors, write_rows
 STATE = "state.json"
 SHARD = re.compile(r"shard-\d{5,}-of-\d{5,}\.safetensors")
 """A file with the rows of all tensors that one process wrote."""
-STARTS = ("weights/", "optimiser/", "average/")
+PREFIXES = ("weights/", "optimiser/", "average/")
 """Prefixes of the names in such a file."""
 
 
 class Checkpoint(NamedTuple):
-    """What is not asked for is not read."""
+    """A stored checkpoint; tensors are read when accessed."""
 
     weights: StoredTensors
     optimiser: StoredTensors
-    state: dict[str, Any]
+    state: JsonObject
     average: StoredTensors
-    """The average of the weights, empty where there is none."""
+    """Running average of the weights; empty if there is none."""
 
 
 def step_of(path: Path) -> int:
+    """Return the step of a checkpoint's folder."""
     return int(path.name.removeprefix("step-"))
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
-    """Oldest first."""
+    """Return the checkpoints in a folder, oldest first."""
     folders = [path for path in folder.glob("step-*") if path.is_dir() and re.fullmatch(r"step-\d+", path.name)]
     return sorted(folders, key=step_of)
 
@@ -48,17 +50,17 @@ def save_checkpoint(
     step: int,
     weights: Mapping[str, Tensor],
     optimiser: Mapping[str, Tensor],
-    state: dict[str, Any],
+    state: JsonObject,
     keep: int,
     average: Mapping[str, Tensor] | None = None,
 ) -> Path:
     """Write a checkpoint from one process.
 
-    The oldest checkpoints are removed, so that `keep` remain, and so are later ones, which are torn.
+    Of the checkpoints up to this step, the newest `keep` remain. Later ones, which are damaged, are deleted.
     """
     rows = {
         f"{start}{name}": Rows(tensor.detach().cpu())
-        for start, tensors in zip(STARTS, (weights, optimiser, average or {}), strict=True)
+        for start, tensors in zip(PREFIXES, (weights, optimiser, average or {}), strict=True)
         for name, tensor in tensors.items()
     }
     with part_of(folder / f"step-{step}"):
@@ -72,7 +74,7 @@ def begin_shards(folder: Path, step: int) -> Path:
     """Make the folder to which all processes write their shards of a checkpoint."""
     target = folder / f"step-{step}"
     with writing(target):
-        folder.mkdir(exist_ok=True)  # in a run that is still there
+        folder.mkdir(exist_ok=True)  # not its parents: the run must still exist
         temporary = part_name(target)
         temporary.mkdir()
     return temporary
@@ -87,7 +89,7 @@ def save_shard(temporary: Path, number: int, world: int, rows: Mapping[str, Rows
     return digest
 
 
-def commit_shards(temporary: Path, step: int, shards: Sequence[str], state: dict[str, Any]) -> Path:
+def commit_shards(temporary: Path, step: int, shards: Sequence[str], state: JsonObject) -> Path:
     """Turn the shards of all processes, with these digests, into a checkpoint."""
     target = temporary.parent / f"step-{step}"
     with writing(target):
@@ -108,19 +110,19 @@ def _shard_name(number: int, world: int) -> str:
 
 
 def prune_checkpoints(folder: Path, step: int, keep: int) -> None:
-    """Of the checkpoints up to this step the newest stay, and none of later ones."""
-    with contextlib.suppress(OSError):  # a disk that is gone is told by who writes next
+    """Keep the newest checkpoints up to a step; delete older and later ones."""
+    with contextlib.suppress(OSError):  # the next write reports a missing disk
         newest = [path for path in list_checkpoints(folder) if step_of(path) <= step][-keep:]
         for path in list_checkpoints(folder):
             if path not in newest:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def forget_checkpoint(folder: Path, step: int) -> None:
+def delete_checkpoint(folder: Path, step: int) -> None:
     shutil.rmtree(folder / f"step-{step}", ignore_errors=True)
 
 
-def read_state(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+def read_state(path: Path) -> tuple[JsonObject, dict[str, str]]:
     """Return a checkpoint's state and the digests of its files; raise `RunError` if the state has changed."""
     try:
         state = read_json(path / STATE)
@@ -133,7 +135,7 @@ def read_state(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint; raise an error if one of its files has changed."""
+    """Open a checkpoint; raise `RunError` if one of its files has changed."""
     state, digests = read_state(path)
     files = [path / name for name in digests if SHARD.fullmatch(name)]
     if not files:
@@ -143,5 +145,5 @@ def load_checkpoint(path: Path) -> Checkpoint:
             raise RunError(f"{path} lacks {file.name}")
         if digest(file) != digests[file.name]:
             raise RunError(f"{file} is not as it was written")
-    weights, optimiser, average = (StoredTensors.of_files(files, start) for start in STARTS)
+    weights, optimiser, average = (StoredTensors.of_files(files, start) for start in PREFIXES)
     return Checkpoint(weights, optimiser, state, average)

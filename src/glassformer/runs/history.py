@@ -1,9 +1,9 @@
-"""Moments of a training: the weights as they were at some two dozen updates, to watch a model learn.
+"""Moments of a training run: stored weights of about two dozen updates, which show how a model learns.
 
-Which updates these are: 0, 1, 2, 4, 8, … at first, then multiples of one distance, and the last. The distance is the
-least power of two at which no more than `EVENLY` multiples fit into the run. Where the time decides how long a run is,
-the distance grows with it, and moments that no longer stand apart by it are forgotten. So the moments of a longer run
-are among those of a shorter one, and a run that goes on, or is given more to do, ends with the same as one in one go.
+The updates are 0, 1, 2, 4, 8, …, then multiples of a distance, and the last update. The distance is the smallest power
+of two with at most `MAX_EVEN` multiples in the run. If a budget of minutes decides the length, the distance grows with
+the run, and moments that are not multiples of it are deleted. A run that was resumed or extended therefore has the same
+moments as an uninterrupted one.
 """
 
 import re
@@ -15,56 +15,57 @@ from glassformer.runs.files import read_tensors, write_tensors
 from glassformer.runs.folders import writing
 from glassformer.runs.run import Run
 
-EVENLY = 24
-"""Moments at even distances, at most; twelve at least, in a run that is long enough."""
+MAX_EVEN = 24
+"""Maximum number of moments at even distances; a run that is long enough has at least half as many."""
 
 
 def due(step: int, total: int | None) -> bool:
-    """Whether the weights after this update are kept. `total`: updates in all; None: nobody knows yet."""
+    """Return whether to keep the weights of an update. `total`: number of updates of the run; None if unknown."""
     whole = max(step, total or 0)
     distance = 1
-    while whole > EVENLY * distance:
+    while whole > MAX_EVEN * distance:
         distance *= 2
     doubled = step & (step - 1) == 0  # 0, 1, 2, 4, 8, …
     return step == total or doubled or step % distance == 0
 
 
 def keep(run: Run, step: int, weights: dict[str, Tensor], *, total: int | None) -> None:
-    """One more moment; those that stand too close by now are forgotten."""
+    """Store a moment and delete earlier ones that are now too close to each other."""
     folder = _folder(run)
     with writing(folder):
         folder.mkdir(exist_ok=True)
     write_tensors(_file(run, step), weights)
-    thin(run, max(step, total or 0), but=step)
+    thin(run, max(step, total or 0), newest=step)
 
 
-def thin(run: Run, total: int, *, but: int | None = None) -> None:
-    """Forget what a run of so many updates would not keep."""
+def thin(run: Run, total: int, *, newest: int | None = None) -> None:
+    """Delete the moments that a run of `total` updates would not keep, except `newest`."""
     for step in steps_of(run):
-        if step != but and not due(step, total):
-            forget(run, step)
+        if step != newest and not due(step, total):
+            delete(run, step)
 
 
 def rewind(run: Run, step: int, *, total: int | None) -> None:
-    """The moments as they were after this update, for a run that goes on from there to `total`."""
+    """Restore the moments of an earlier update, from which a run of `total` updates resumes."""
     for later in steps_of(run):
         if later > step:
-            forget(run, later)
+            delete(run, later)
     thin(run, max(step, total or 0))
 
 
-def forget(run: Run, step: int) -> None:
+def delete(run: Run, step: int) -> None:
+    """Delete the moment of an update."""
     _file(run, step).unlink(missing_ok=True)
 
 
 def steps_of(run: Run) -> list[int]:
-    """The updates whose weights were kept, first to last."""
+    """Return the updates with stored weights, in order."""
     matches = (re.fullmatch(r"step-(\d+)\.safetensors", path.name) for path in _folder(run).glob("*"))
     return sorted(int(match.group(1)) for match in matches if match)
 
 
 def weights_at(run: Run, step: int) -> dict[str, Tensor]:
-    """The weights as a validation after that update saw them."""
+    """Return the weights that a validation after an update used."""
     return read_tensors(_file(run, step))
 
 

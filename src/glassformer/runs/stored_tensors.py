@@ -1,7 +1,7 @@
-"""Tensors in files of safetensors, whole or in rows over several files: read by name, all of one or some of its rows.
+"""Tensors in safetensors files, whole or divided by rows among several files.
 
-Nothing is read before it is asked for. The rows' places stand in the files as `torch.distributed.checkpoint` writes
-them.
+A tensor or some of its rows are read when accessed. The files state the offsets of their rows in the format of
+`torch.distributed.checkpoint`.
 """
 
 import hashlib
@@ -9,28 +9,29 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from safetensors import safe_open
 from torch import Tensor
 
+from glassformer.config.json_types import JsonObject
 from glassformer.runs.files import reading
 
-PLACES = "DCP_SHARDING_INFO"
-"""The entry of a file that says where its rows stand in the whole tensors: name → {"saved_offsets": [row, 0, …]}."""
-AT_ONCE = 2**24
-"""Bytes that are written in one go."""
+OFFSETS = "DCP_SHARDING_INFO"
+"""Metadata entry with the offsets of a file's rows in whole tensors: name → {"saved_offsets": [row, 0, …]}."""
+CHUNK_BYTES = 2**24
+"""Maximum number of bytes per write."""
 
 
-TYPES = {
+DTYPE_NAMES = {
     torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16",
     torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL",
 }  # fmt: skip
 
 
 class Rows(NamedTuple):
-    """Rows of a tensor, from `first` on."""
+    """Consecutive rows of a tensor, starting at row `first`."""
 
     tensor: Tensor
     first: int = 0
@@ -44,26 +45,26 @@ def write_rows(path: Path, rows: Mapping[str, Rows]) -> str:
     wait, and a training run that continues meanwhile stalls for seconds.
     """
     rows = dict(sorted(rows.items(), key=lambda item: (-item[1].tensor.element_size(), item[0])))
-    header: dict[str, Any] = {}
+    header: dict[str, object] = {}
     end = 0
     for name, (tensor, _) in rows.items():
         begin, end = end, end + tensor.nbytes
-        header[name] = {"dtype": TYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [begin, end]}
+        header[name] = {"dtype": DTYPE_NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [begin, end]}
     places = {
         name: {"saved_offsets": [first, *[0] * tensor.dim()][: tensor.dim()]} for name, (tensor, first) in rows.items()
     }
-    header["__metadata__"] = {PLACES: json.dumps(places)}
+    header["__metadata__"] = {OFFSETS: json.dumps(places)}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     digest = hashlib.sha256()
     with path.open("wb", buffering=0) as file:
         start = memoryview(len(text).to_bytes(8, "little") + text)
         for piece in (start, *(_bytes(tensor) for tensor, _ in rows.values())):
-            for first in range(0, len(piece), AT_ONCE):
-                some = piece[first : first + AT_ONCE]
-                digest.update(some)
-                while some:
-                    some = some[file.write(some) :]
+            for first in range(0, len(piece), CHUNK_BYTES):
+                chunk = piece[first : first + CHUNK_BYTES]
+                digest.update(chunk)
+                while chunk:
+                    chunk = chunk[file.write(chunk) :]
     return digest.hexdigest()
 
 
@@ -82,24 +83,24 @@ class _Piece:
 
 
 class StoredTensors(Mapping[str, Tensor]):
-    """Tensors by name."""
+    """Tensors in files by name."""
 
     def __init__(self, pieces: Mapping[str, Sequence[_Piece]]) -> None:
         self._pieces = pieces
 
     @staticmethod
-    def of_files(files: Sequence[Path], start: str = "") -> "StoredTensors":
-        """What files hold under names that begin with `start`, which is left away."""
+    def of_files(files: Sequence[Path], prefix: str = "") -> "StoredTensors":
+        """Return the tensors whose names begin with `prefix`, without the prefix."""
         pieces: dict[str, list[_Piece]] = {}
         for path in files:
             with _opened(path) as file:
-                places: dict[str, Any] = json.loads((file.metadata() or {}).get(PLACES, "{}"))
+                places: JsonObject = json.loads((file.metadata() or {}).get(OFFSETS, "{}"))
                 for key in file.keys():  # noqa: SIM118
-                    if key.startswith(start):
+                    if key.startswith(prefix):
                         offsets = places.get(key, {}).get("saved_offsets") or [0]
                         shape = tuple(file.get_slice(key).get_shape())
-                        pieces.setdefault(key.removeprefix(start), []).append(_Piece(path, key, offsets[0], shape))
-        return StoredTensors({name: sorted(some, key=lambda piece: piece.first) for name, some in pieces.items()})
+                        pieces.setdefault(key.removeprefix(prefix), []).append(_Piece(path, key, offsets[0], shape))
+        return StoredTensors({name: sorted(rows, key=lambda piece: piece.first) for name, rows in pieces.items()})
 
     def shape(self, name: str) -> tuple[int, ...]:
         last = self._pieces[name][-1]
@@ -111,15 +112,15 @@ class StoredTensors(Mapping[str, Tensor]):
         return self.rows(name, slice(0, self.shape(name)[0]))
 
     def rows(self, name: str, rows: slice) -> Tensor:
-        """Some rows of a tensor."""
-        found = []
+        """Read some rows of a tensor."""
+        parts = []
         for piece in self._pieces[name]:
             first, last = max(rows.start, piece.first), min(rows.stop, piece.first + piece.shape[0])
             if first < last or (first == last and len(self._pieces[name]) == 1):
-                found.append(_read(piece, slice(first - piece.first, last - piece.first)))
-        if not found:
+                parts.append(_read(piece, slice(first - piece.first, last - piece.first)))
+        if not parts:
             return _read(self._pieces[name][0], slice(0, 0))
-        return found[0] if len(found) == 1 else torch.cat(found)
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._pieces)
@@ -128,7 +129,7 @@ class StoredTensors(Mapping[str, Tensor]):
         return len(self._pieces)
 
 
-def _opened(path: Path) -> Any:
+def _opened(path: Path) -> safe_open:
     with reading(path):
         return safe_open(path, framework="pt")
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
@@ -14,12 +13,12 @@ NAMES = (WHOLE, INDEX, SHARDS)
 """Patterns of all files of a Hugging Face folder that hold weights or list shards."""
 SHARD_BYTES = 5 * 10**9
 """Maximum size of a shard, as in Hugging Face's libraries; a larger tensor gets a shard of its own."""
-PYTORCH = {"format": "pt"}
+METADATA = {"format": "pt"}
 """Metadata that transformers expects in a safetensors file."""
 
 
 def digest_of(folder: Path) -> str:
-    """Return a digest of a run's file of weights."""
+    """Return the digest of a run's weights file."""
     return digest(folder / WHOLE)
 
 
@@ -30,15 +29,15 @@ def save(folder: Path, weights: Mapping[str, Tensor]) -> None:
     """
     shards = _divide(weights)
     if len(shards) == 1:
-        save_tensors(folder / WHOLE, weights, PYTORCH)
+        save_tensors(folder / WHOLE, weights, METADATA)
         return
     owners: dict[str, str] = {}
     for number, shard in enumerate(shards, 1):
         name = f"model-{number:05}-of-{len(shards):05}.safetensors"
-        save_tensors(folder / name, shard, PYTORCH)
+        save_tensors(folder / name, shard, METADATA)
         owners |= dict.fromkeys(shard, name)
     size = sum(weight.nbytes for weight in weights.values())
-    write_json(folder / INDEX, {"metadata": {"total_size": size, **PYTORCH}, "weight_map": owners})
+    write_json(folder / INDEX, {"metadata": {"total_size": size, **METADATA}, "weight_map": owners})
 
 
 def _divide(weights: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
@@ -54,7 +53,7 @@ def _divide(weights: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
     return shards
 
 
-def weight_map(index: Mapping[str, Any]) -> dict[str, str]:
+def weight_map(index: Mapping[str, object]) -> dict[str, str]:
     """Return the file of each tensor from an index; raise `ValueError` unless all are plain names in its folder."""
     owners = index.get("weight_map")
     if not isinstance(owners, dict) or not owners:
@@ -63,5 +62,5 @@ def weight_map(index: Mapping[str, Any]) -> dict[str, str]:
         plain = isinstance(file, str) and file.isprintable() and Path(file).name == file
         if not plain or not file.endswith(".safetensors"):
             text = repr(file) if len(repr(file)) <= 40 else f"{repr(file)[:37]}…"
-            raise ValueError(f"{text} is no name of a safetensors file beside it")
+            raise ValueError(f"{text} is not the name of a safetensors file beside it")
     return owners

@@ -1,16 +1,16 @@
-"""All that going on with a run needs, and who keeps it, the best weights and moments on the way."""
+"""Checkpoints, the best weights and moments: what they contain, and how they are stored."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
 from glassformer.config.errors import RunError
+from glassformer.config.json_types import JsonObject
 from glassformer.runs import history
-from glassformer.runs.checkpoints import forget_checkpoint, save_checkpoint
-from glassformer.runs.json_shape import WrongShape, made
+from glassformer.runs.checkpoints import delete_checkpoint, save_checkpoint
+from glassformer.runs.json_shape import WrongShape, from_json
 from glassformer.runs.run import CARD_NOTES, Run, card_notes
 from glassformer.tasks.base import Evaluation
 
@@ -20,51 +20,51 @@ SCALE_GROWS_AFTER = 2000
 
 @dataclass
 class Progress:
-    """Where a run stands. Batches and random numbers follow from the step; there is nothing of them to save."""
+    """The progress of a run. Batches and random numbers follow from the step, so they are not stored."""
 
     step: int = 0
-    """Updates made."""
+    """Number of updates."""
     tokens: int = 0
     seconds: float = 0.0
     """Seconds spent in steps."""
     elapsed: float = 0.0
-    """Seconds spent in all, since the command began: reading, validations and checkpoints too."""
+    """Seconds since the command began, including reading, validations and checkpoints."""
     preparing: float = 0.0
-    """Seconds of these spent before the first update."""
+    """Seconds before the first update."""
     validating: float = 0.0
-    """Seconds of these spent in validations and the checkpoints after them."""
+    """Seconds in validations and the checkpoints after them."""
     between: float = 0.0
     """Seconds of the last validation, with its checkpoint."""
     spent: float = 0.0
-    """With minutes: a budget of so many seconds has been used up."""
+    """With minutes: the largest budget of seconds that was used up."""
     sample: float | None = None
-    """With minutes: the part of what is held out that each validation judges."""
+    """With minutes: share of the validation set that each validation uses."""
     evaluating: float = 0.0
-    """With minutes: seconds that the last validation took to judge it."""
+    """With minutes: seconds of the last evaluation of that sample."""
     growing: float = 1.0
-    """With minutes: the part of these that grows with how much is judged."""
+    """With minutes: share of these seconds that grows with the sample."""
     best_score: float | None = None
     best_step: int = 0
     since_best: int = 0
     """Validations since the best one."""
     best_loss: float | None = None
     stale: int = 0
-    """Validations since one had a better score or a smaller loss than all before."""
+    """Validations since the last new best score or loss."""
     improved: float = 0.0
-    """Seconds that were spent when that one was made."""
+    """`elapsed` at that validation."""
     risen: int = 0
-    """Validations in a row, up to the last one, whose score and loss were clearly worse than the best."""
+    """Number of latest validations in a row whose score and loss were clearly worse than the best."""
     threads: int = 0
-    """CPU threads of the next update: sums depend on them."""
+    """CPU threads of the next update, because sums depend on their number."""
     loss_scale: float = 2.0**16
-    """fp16: what the loss is multiplied by before the backward pass, lest small gradients vanish."""
+    """fp16: factor of the loss in the backward pass, so that small gradients do not vanish."""
     since_overflow: int = 0
-    """fp16: updates since gradients last grew too large at that scale."""
+    """fp16: updates since the last overflow."""
     averaged: int = 0
     """Updates whose weights are in the average."""
 
     def scale_held(self, finite: bool) -> bool:
-        """fp16: whether gradients are finite at this scale. If not, the update is left out and the scale halved."""
+        """fp16: halve the scale if the gradients were not finite; return whether to make the update."""
         if not finite:
             self.loss_scale, self.since_overflow = self.loss_scale / 2, 0
             return False
@@ -76,55 +76,56 @@ class Progress:
 
 @dataclass(frozen=True)
 class Snapshot:
+    """A checkpoint in memory."""
+
     weights: Mapping[str, Tensor]
     optimiser: Mapping[str, Tensor]
     progress: Progress
     average: Mapping[str, Tensor] = field(default_factory=dict)
-    """The average of the weights; empty: there is none."""
+    """Running average of the weights; empty if there is none."""
 
 
 class Checkpointer:
-    """Who keeps checkpoints and the best weights; the loop knows no folders. This one keeps nothing, for a training
-    that takes seconds, and of which the model alone is wanted.
+    """Storage of checkpoints and the best weights, so that the loop knows no folders.
+
+    This base class stores nothing. It is for brief training runs of which only the model is needed.
     """
 
     folder: Path | None = None
-    """Where processes write the shards of checkpoints; None: they are not kept."""
+    """Folder of sharded checkpoints; None if checkpoints are not kept."""
     keep = 1
-    notes: Mapping[str, Any] = {}
-    """What the state of each checkpoint holds beside the progress."""
+    notes: Mapping[str, object] = {}
+    """Further entries of the state of each checkpoint."""
 
     def checkpoint(self, snapshot: Snapshot) -> str:
-        """Keep a checkpoint; gives where it is."""
+        """Store a checkpoint and return its path."""
         return ""
 
     def before_checkpoint(self) -> None:
-        """What a checkpoint stands for must be logged before it is there, or a run that is killed right after it would
-        go on with a hole in its log.
-        """
+        """Write the log, so that a run killed right after the checkpoint resumes without a gap in its log."""
 
     def forget(self, step: int) -> None:
-        """This step's checkpoint is no good."""
+        """Delete the checkpoint of a step."""
 
     def best(self, weights: dict[str, Tensor], evaluation: Evaluation, step: int) -> None:
-        """These weights are the best so far."""
+        """Store the best weights so far."""
 
     def moment(self, weights: dict[str, Tensor], step: int, total: int | None) -> None:
-        """These weights are to be looked at later. `total`: updates in all, where that is known."""
+        """Store weights for later inspection. `total`: number of updates of the run, if known."""
 
 
 @dataclass
 class RunCheckpointer(Checkpointer):
-    """Keeps them in a run's folder."""
+    """Storage in a run's folder."""
 
     run: Run
     _: KW_ONLY
     keep: int
-    first: Callable[[], None] = lambda: None
-    """Writes the log, before each checkpoint."""
-    card: dict[str, Any] | None = None
-    """The card whose notes are stored with weights and checkpoints; None: checkpoints hold no notes, and weights those
-    on the card in the folder.
+    flush_log: Callable[[], None] = lambda: None
+    """Writes the log; called before each checkpoint."""
+    card: JsonObject | None = None
+    """The card whose notes are stored with weights and checkpoints; None: checkpoints have no notes, and weights those
+    of the card in the folder.
     """
 
     def __post_init__(self) -> None:
@@ -132,7 +133,7 @@ class RunCheckpointer(Checkpointer):
         self.notes = {} if self.card is None else card_notes(self.card)
 
     def before_checkpoint(self) -> None:
-        self.first()
+        self.flush_log()
 
     def checkpoint(self, snapshot: Snapshot) -> str:
         self.before_checkpoint()
@@ -148,8 +149,8 @@ class RunCheckpointer(Checkpointer):
         return str(path)
 
     def forget(self, step: int) -> None:
-        forget_checkpoint(self.run.checkpoints_path, step)
-        history.forget(self.run, step)
+        delete_checkpoint(self.run.checkpoints_path, step)
+        history.delete(self.run, step)
 
     def best(self, weights: dict[str, Tensor], evaluation: Evaluation, step: int) -> None:
         self.run.write_weights(weights, self.card)
@@ -165,9 +166,9 @@ def restore(
     state: dict[str, object],
     average: Mapping[str, Tensor],
 ) -> Snapshot:
-    """A snapshot from what a checkpoint held."""
+    """Return a snapshot with the contents of a stored checkpoint."""
     try:
         progress = {name: value for name, value in state.items() if name not in CARD_NOTES}
-        return Snapshot(weights, optimiser, made(progress, Progress), average)
+        return Snapshot(weights, optimiser, from_json(progress, Progress), average)
     except WrongShape as error:
         raise RunError(f"a checkpoint's state is damaged: {error}") from None

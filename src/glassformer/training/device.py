@@ -1,4 +1,4 @@
-"""Where to compute, how precisely, and whether compiled: chosen and stated."""
+"""Choice of the device, the precision and compilation."""
 
 import contextlib
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def is_cpu(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Precision:
-    """The precision of the matrix products; weights, sums and the softmax stay in float32."""
+    """Precision of matrix products; weights, sums and the softmax use float32."""
 
     name: str
     device: torch.device
@@ -61,6 +61,7 @@ def cpu_has_bf16() -> bool:
 
 
 def choose_precision(name: str, device: torch.device) -> Precision:
+    """Return the precision of `training.precision` on a device; raise `SettingError` for fp16 on a CPU."""
     if name == "auto":
         name = "fp32"
         if device.type == "cuda":
@@ -71,13 +72,14 @@ def choose_precision(name: str, device: torch.device) -> Precision:
 
 
 COMPILE_PAYS_AFTER, TUNING_PAYS_AFTER = 1_000, 20_000
-"""Updates after which compiling, and then trying out variants of every kernel, has usually won its minutes back."""
+"""Numbers of updates after which compiling, and tuning every kernel, usually have saved the minutes they cost."""
 
 
 def choose_compile(settings: TrainingSettings, device: torch.device, steps: int | None, *, steady: bool = True) -> str:
-    """off, on, or tuned. `auto` compiles on CUDA alone, where a run is long enough; a minute counts as 200 updates.
+    """Return off, on or tuned for `training.compile`.
 
-    Nor where batches are of ever new shapes (not `steady`).
+    `auto` compiles only on CUDA, if the run is long enough (a minute counts as 200 updates) and the shapes of batches
+    are `steady`.
     """
     if settings.compile != "auto":
         return settings.compile
@@ -88,14 +90,15 @@ def choose_compile(settings: TrainingSettings, device: torch.device, steps: int 
 
 
 SUMS_OVER_TOKENS = "triton.mix_order_reduction"
-"""Torch's way to sum a norm's gradient in the kernel that makes it, in pieces that are then summed one by one: 2 % of a
-small model's step, and 0.6 % of GPT-2's.
+"""Inductor option that sums a norm's gradient in the kernel that computes it. It costs 2 % of a small model's step and
+0.6 % of GPT-2's, because partial sums are then added one by one.
 """
 
 
 class StepLoss(nn.Module):
-    """The loss of a step: task and model as one module, so that several processes can share its gradients. It is
-    compiled where that is asked for, and as it stands where compiling fails.
+    """Task and model as one module, so that several processes can share the gradients of its loss.
+
+    It is compiled on request, and runs uncompiled if compiling fails.
     """
 
     def __init__(self, model: nn.Module, task: Task, how: str) -> None:
@@ -108,7 +111,7 @@ class StepLoss(nn.Module):
         self.compute: Callable[..., Tensor] = self.eager
         if how != "off":
             if torch.cuda.is_available():
-                kernels_work()  # which cannot be tried while compiling
+                kernels_work()  # this test cannot run while compiling
             options: dict[str, Any] = {"coordinate_descent_tuning": how == "tuned"}
             if SUMS_OVER_TOKENS in torch._inductor.list_options():
                 options[SUMS_OVER_TOKENS] = False
@@ -121,7 +124,7 @@ class StepLoss(nn.Module):
         return self.compute(*tensors)
 
     def through(self, stepper: nn.Module, tensors: tuple[Tensor, ...]) -> Tensor:
-        """The loss by way of `stepper`, which holds this module. If compiling fails at the first step, without it."""
+        """Return the loss computed by `stepper`, which contains this module; retry uncompiled if compiling fails."""
         try:
             loss: Tensor = stepper(*tensors)
         except Exception as error:

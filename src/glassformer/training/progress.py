@@ -1,4 +1,4 @@
-"""A training as it goes, in a line: the step, the loss, the last validation, the speed; in a notebook, with a bar."""
+"""The progress of a training run as a line of text, and as a bar in notebooks."""
 
 import time
 from typing import Self
@@ -10,16 +10,16 @@ from glassformer.notebook.display import Area
 from glassformer.notebook.html import bar
 from glassformer.training.events import Ended, Event, Failed, Noted, Started, Stepped, Validated
 
-SMOOTH = 0.95
-"""How much of the loss that is shown comes from the steps before."""
+SMOOTHING = 0.95
+"""Weight of earlier steps in the loss that is shown."""
 
 
 class TrainingProgress:
-    """Hears what happens, and says how far it is."""
+    """The progress of a training run, updated by its events."""
 
     def __init__(self) -> None:
         self.done = 0.0
-        """0 to 1."""
+        """Part of the run that is done, 0 to 1."""
         self._loss: float | None = None
         self._step = ""
         self._validation = ""
@@ -27,7 +27,7 @@ class TrainingProgress:
         self._first: tuple[int, float] | None = None
         self._per_example: int | None = None
         self._began: tuple[float, float] | None = None
-        """When the first step ended, and how much of the training was done then."""
+        """Time at the end of the first step, and the part of the run that was done."""
         self._seconds_after = 0.0
 
     def hear(self, event: Event) -> None:
@@ -35,7 +35,7 @@ class TrainingProgress:
             self._per_example = event.tokens_per_example
         elif isinstance(event, Stepped):
             self.done, self._step = event.done, f"step {event.step:,}"
-            self._loss = event.loss if self._loss is None else SMOOTH * self._loss + (1 - SMOOTH) * event.loss
+            self._loss = event.loss if self._loss is None else SMOOTHING * self._loss + (1 - SMOOTHING) * event.loss
             self._first = self._first or (event.tokens, event.seconds)
             self._began = self._began or (time.monotonic(), event.done)
             self._speed = self._speed_of(event.tokens - self._first[0], event.seconds - self._first[1])
@@ -73,7 +73,7 @@ def warn_of(event: Event) -> None:
 
 
 class NotebookTraining:
-    """Hears a training, and is a bar that moves in place; at the end, one line of what was done."""
+    """Listener that shows a progress bar in a notebook, and one line at the end."""
 
     def __init__(self) -> None:
         self.area = Area()

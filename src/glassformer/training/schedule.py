@@ -1,24 +1,24 @@
-"""How long a run is, the learning rate over it, and how it is asked to stop before its end."""
+"""Number of updates, the schedule of the learning rate, and signals that stop a run."""
 
 import math
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType
-from typing import Any
 
 from glassformer.config.sections import TrainingSettings
 from glassformer.tasks.base import Task
 
 
 def total_steps(settings: TrainingSettings, task: Task) -> int | None:
-    """Updates to make in all; None: the time decides."""
+    """Return the number of updates; None if the budget of minutes decides."""
     if settings.epochs is not None:
         return max(1, math.ceil(settings.epochs * task.steps_per_epoch))
     return settings.steps
 
 
 def rate_factor(settings: TrainingSettings, step: int, progress: float, total: int | None) -> float:
-    """What the rate is multiplied by for the update after `step` updates, `progress` (0 to 1) through the run."""
+    """Return the factor of the learning rate after `step` updates; `progress`: part of the run that is done."""
     if settings.schedule_steps is not None:
         total = settings.schedule_steps
         progress = step / total
@@ -34,19 +34,26 @@ def rate_factor(settings: TrainingSettings, step: int, progress: float, total: i
     return settings.lr_floor + (1 - settings.lr_floor) * wave
 
 
-SCHEDULER = 2.0**20
+SCHEDULER_WEIGHT = 2.0**20
+"""Weight of a scheduler's signal in a sum over all processes; larger than any number of Ctrl-C."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, *([signal.SIGUSR1] if hasattr(signal, "SIGUSR1") else []))
 
 
+Handler = Callable[[int, FrameType | None], object] | int | None
+"""A signal handler as `signal.signal` returns it."""
+
+
 class Interrupt:
-    """Ctrl-C, SIGTERM, and SIGUSR1, by which a scheduler tells that the time is nearly up: finish the step, save, and
-    stop. While it is open, the first signal only sets `asked`; a second Ctrl-C stops at once.
+    """Context in which a signal asks the loop to finish its step, save and stop.
+
+    The signals are Ctrl-C, SIGTERM and SIGUSR1, which schedulers send shortly before the time limit. The first one only
+    sets `asked`; a second Ctrl-C raises `KeyboardInterrupt`.
     """
 
     def __init__(self) -> None:
         self.asked = False
         self.signal: int | None = None
-        self._before: dict[int, Any] = {}
+        self._before: dict[int, Handler] = {}
 
     def __enter__(self) -> "Interrupt":
         if threading.current_thread() is threading.main_thread():
@@ -61,12 +68,12 @@ class Interrupt:
 
     @property
     def weight(self) -> float:
-        """Of this process's signal in a sum over all: a scheduler's outweighs every Ctrl-C."""
-        return 1.0 if self.signal in (None, signal.SIGINT) else SCHEDULER
+        """Weight of this process's signal in the sum over all processes."""
+        return 1.0 if self.signal in (None, signal.SIGINT) else SCHEDULER_WEIGHT
 
     def hear(self, weights: float) -> None:
-        """What all processes were told, summed: a scheduler's signal to one of them is everybody's."""
-        if weights >= SCHEDULER and self.signal is None:
+        """Take over a scheduler's signal to any process, given the sum of all weights."""
+        if weights >= SCHEDULER_WEIGHT and self.signal is None:
             self.signal = signal.SIGTERM
 
     def __exit__(self, *error: object) -> None:

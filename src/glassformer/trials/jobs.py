@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from glassformer.config.errors import RunError
 from glassformer.runs.files import json_digest, read_json, write_json
-from glassformer.runs.json_shape import WrongShape, made
+from glassformer.runs.json_shape import WrongShape, from_json
 
 TRAINED, FLOOR, REFERENCE, GIVEN = "trained", "floor", "reference", "given"
 """A model that is trained; what learns nothing (or only counts); another library's model; a run that was there."""
@@ -123,7 +123,7 @@ class Outcome:
         if value.pop(DIGEST, None) != json_digest(value):
             raise RunError(f"{path} is damaged, or was changed after it was written")
         try:
-            outcome = made(value, cls)
+            outcome = from_json(value, cls)
         except WrongShape as error:
             raise RunError(f"{path} is damaged: {error}") from None
         if not outcome._is_consistent():

@@ -1,8 +1,9 @@
-"""Several processes that train one model, as `torchrun` starts them, and what each does of a step: its share of the
-batch, with random numbers of its own. One process is the same with a world of one.
+"""Processes that train one model, as `torchrun` or Slurm's `srun` starts them. A single process is a world of one.
 
-torchrun gives its workers a store that it keeps over restarts, and no number that all machines count alike: one that
-saw its worker die counts a restart, one that follows it does not. `meet` finds the processes of one start there.
+Each process computes its share of a batch with its own random numbers.
+
+torchrun gives its workers a store that survives restarts, but no restart number on which all machines agree: only the
+machine whose worker died counts a restart. `meet` finds the processes of the same start in that store.
 """
 
 import json
@@ -12,7 +13,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -25,15 +25,15 @@ from glassformer.config.errors import GlassformerError, RunError, SettingError, 
 from glassformer.config.sections import TrainingSettings
 from glassformer.tasks.base import Batch
 
-PORTS = 20_000
-"""Where processes that srun started meet: from this port on, one for each job."""
+FIRST_PORT = 20_000
+"""First of as many ports at which processes started by srun meet, one per job."""
 FIRST_NODE = re.compile(r"([^,\[]+)(?:\[(\d+))?")
-"""Of a list as Slurm writes it: node[03-07,9],other2."""
+"""First node of a Slurm list such as node[03-07,9],other2."""
 
 
 @dataclass(frozen=True)
 class Processes:
-    """This process among those that train together."""
+    """The rank of this process and the number of processes."""
 
     rank: int = 0
     world: int = 1
@@ -45,7 +45,7 @@ class Processes:
 
     @staticmethod
     def from_environment() -> "Processes":
-        """What torchrun says in the environment, or Slurm's srun."""
+        """Return the processes that the variables of torchrun or srun describe."""
         if "WORLD_SIZE" not in os.environ and int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1:
             os.environ.update(_from_srun())
         world = int(os.environ.get("WORLD_SIZE", "1"))
@@ -56,7 +56,7 @@ class Processes:
         return Processes(int(os.environ["RANK"]), world, int(os.environ.get("LOCAL_RANK", "0")))
 
     def join(self, device: torch.device, *, alone: bool = False) -> bool:
-        """Meet the others; gives whether there is something to leave afterwards. `alone`: also where there are none."""
+        """Join the process group; return whether to `leave` it later. `alone`: join also in a world of one."""
         if (self.world == 1 and not alone) or dist.is_initialized():
             return False
         if device.type == "cuda":
@@ -65,9 +65,10 @@ class Processes:
         dist.init_process_group(backend, store=self._store(), rank=self.rank, world_size=self.world)
         return True
 
-    def _store(self) -> Any:
-        """Where processes find each other; None: where torch says. What torchrun has for it outlives restarts, and
-        what those who are gone left there must not be found.
+    def _store(self) -> Store | None:
+        """Return the store of the process group; None for torch's default.
+
+        torchrun's store survives restarts. A prefix hides what processes of earlier starts left in it.
         """
         from torch._C._distributed_c10d import HashStore, PrefixStore, TCPStore
 
@@ -82,20 +83,20 @@ class Processes:
         dist.destroy_process_group()
 
     def barrier(self) -> None:
-        """Wait until all are here."""
+        """Wait for all processes."""
         if self.world > 1:
             dist.barrier()
 
     def all_reduce(self, values: tuple[float, ...], device: torch.device) -> tuple[float, ...]:
-        """Each number, summed over all processes."""
+        """Return the sum of each number over all processes."""
         if self.world == 1:
             return values
         holder = torch.tensor(values, device=device)
         dist.all_reduce(holder)
         return tuple(holder.tolist())
 
-    def least(self, value: float) -> float:
-        """The smallest number of all processes."""
+    def minimum(self, value: float) -> float:
+        """Return the smallest number of all processes."""
         if self.world == 1:
             return value
         holder = torch.tensor(value, dtype=torch.float64)
@@ -103,11 +104,11 @@ class Processes:
         return float(holder)
 
     def from_first(self, value: float) -> float:
-        """The number of the first process, for all."""
+        """Return the number of the first process."""
         return float(self.broadcast(repr(value)))
 
     def first_does(self, work: Callable[[], object]) -> str:
-        """What the first process does alone, and what it comes to; if it fails, all do."""
+        """Run `work` on the first process only; return its result as text, or raise its error, on all processes."""
         result, line, failure = "", "", None
         if self.first:
             try:
@@ -119,44 +120,50 @@ class Processes:
             raise failure or RunError(line)
         return result
 
-    def broadcast(self, word: str) -> str:
-        """What the first process says, for all."""
+    def broadcast(self, text: str) -> str:
+        """Return the text of the first process."""
         if self.world == 1:
-            return word
-        holder = [word]
+            return text
+        holder = [text]
         dist.broadcast_object_list(holder, 0)
         return holder[0]
 
 
 def _from_srun() -> dict[str, str]:
-    """What torch wants to know, where srun started the processes: they meet on the first node."""
-    names = {"WORLD_SIZE": "SLURM_STEP_NUM_TASKS", "RANK": "SLURM_PROCID", "LOCAL_RANK": "SLURM_LOCALID"}
-    told = {name: os.environ[theirs] for name, theirs in names.items()}
+    """Return torch's variables for processes that srun started; they meet on the first node."""
+    variables = {"WORLD_SIZE": "SLURM_STEP_NUM_TASKS", "RANK": "SLURM_PROCID", "LOCAL_RANK": "SLURM_LOCALID"}
+    values = {name: os.environ[slurm] for name, slurm in variables.items()}
     job, step = (int(os.environ.get(name, "0")) for name in ("SLURM_JOB_ID", "SLURM_STEP_ID"))
     nodes = FIRST_NODE.match(os.environ.get("SLURM_STEP_NODELIST", "localhost"))
     assert nodes is not None
-    meeting = {"MASTER_ADDR": "".join(filter(None, nodes.groups())), "MASTER_PORT": str(PORTS + (job + step) % PORTS)}
-    return {**told, **{name: os.environ.get(name, value) for name, value in meeting.items()}}
+    meeting = {
+        "MASTER_ADDR": "".join(filter(None, nodes.groups())),
+        "MASTER_PORT": str(FIRST_PORT + (job + step) % FIRST_PORT),
+    }
+    return {**values, **{name: os.environ.get(name, value) for name, value in meeting.items()}}
 
 
 def allowed_restarts() -> int:
+    """Return how often torchrun may restart its workers."""
     return int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0"))
 
 
-LOST = re.compile(r"gloo/transport|Gloo connect|[Cc]onnection (?:closed|reset|refused)|Broken pipe|ncclRemoteError")
+PEER_LOST = re.compile(
+    r"gloo/transport|Gloo connect|[Cc]onnection (?:closed|reset|refused)|Broken pipe|ncclRemoteError"
+)
 
 
 def is_peer_lost(error: RuntimeError) -> bool:
-    """Whether an error is that another process ended in the middle of an exchange."""
-    return LOST.search(str(error)) is not None
+    """Return whether an error means that another process ended during an exchange."""
+    return PEER_LOST.search(str(error)) is not None
 
 
 # --- a step ---
 
 
 def check_shares(settings: TrainingSettings, processes: Processes) -> None:
-    """Refuse a batch of which some would have nothing."""
-    if settings.batch_tokens is not None:  # batches are of any number of rows anyway
+    """Refuse a batch size that would leave some processes without examples."""
+    if settings.batch_tokens is not None:  # the number of rows then varies anyway
         return
     needed = processes.world * settings.accumulation_steps
     if settings.batch_size < needed:
@@ -165,7 +172,7 @@ def check_shares(settings: TrainingSettings, processes: Processes) -> None:
 
 
 def check_device(settings: TrainingSettings, processes: Processes, device: torch.device) -> None:
-    """Refuse a device between whose processes torch exchanges nothing."""
+    """Refuse several processes on a device without torch communication."""
     if device.type != "mps" or (processes.world == 1 and settings.parallel != "fsdp"):
         return
     what = "training.parallel fsdp" if settings.parallel == "fsdp" else f"a training by {processes.world} processes"
@@ -173,7 +180,7 @@ def check_device(settings: TrainingSettings, processes: Processes, device: torch
 
 
 def share_of(batch: Batch, accumulation_steps: int, processes: Processes) -> list[Batch]:
-    """This process's share of the batch, in as many pieces as asked for; none of them empty."""
+    """Return this process's share of a batch in at most `accumulation_steps` pieces, none of them empty."""
     parts = processes.world * accumulation_steps
     borders = [batch.size * part // parts for part in range(parts + 1)]
     mine = list(pairwise(borders))[processes.rank * accumulation_steps :][:accumulation_steps]
@@ -181,10 +188,10 @@ def share_of(batch: Batch, accumulation_steps: int, processes: Processes) -> lis
 
 
 def reseed(seed: int, step: int, processes: Processes, device: torch.device) -> None:
-    """The random numbers of a step follow from the seed, the step and the process."""
+    """Seed the random numbers of a step with the seed, the step and the rank."""
     numbers = np.random.SeedSequence((seed, step, processes.rank))
     drawn = int(numbers.generate_state(1, np.uint64)[0]) >> 1
-    torch.default_generator.manual_seed(drawn)  # torch.manual_seed would ask every kind of device, 1 ms a step
+    torch.default_generator.manual_seed(drawn)  # torch.manual_seed visits every kind of device, 1 ms per step
     if device.type == "cuda":
         with torch.cuda.device(device):
             torch.cuda.manual_seed(drawn)

@@ -18,7 +18,7 @@ from torch.distributed.tensor import DTensor
 from glassformer.config.errors import SettingError
 from glassformer.encoders.blocks import Block
 from glassformer.models.weights import refuse_misfit, take_weights, trained_weights
-from glassformer.runs.checkpoints import STARTS
+from glassformer.runs.checkpoints import PREFIXES
 from glassformer.runs.stored_tensors import Rows, StoredTensors
 from glassformer.training.checkpointer import Checkpointer
 from glassformer.training.device import PRECISIONS, Precision, StepLoss
@@ -131,7 +131,7 @@ class Sharded:
     def rows(self, optimiser: Mapping[str, Tensor], average: Mapping[str, Tensor]) -> dict[str, Rows]:
         """Return the part of a checkpoint that this process writes."""
         rows = {}
-        for start, part in zip(STARTS, (take_weights(self.twin), optimiser, average), strict=True):
+        for start, part in zip(PREFIXES, (take_weights(self.twin), optimiser, average), strict=True):
             for name, tensor in part.items():
                 if (own := self._rows_to_write(name.partition("/")[0], tensor)) is not None:
                     rows[start + name] = own

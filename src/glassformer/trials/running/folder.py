@@ -11,7 +11,7 @@ from typing import IO, Any
 from glassformer.config.errors import GlassformerError, Misuse, RunError
 from glassformer.runs.files import read_json, write_json
 from glassformer.runs.folders import locked, writing
-from glassformer.runs.json_shape import WrongShape, made
+from glassformer.runs.json_shape import WrongShape, from_json
 from glassformer.trials.jobs import Job, Outcome
 from glassformer.trials.settings import check_out, data_stem, free_folder
 
@@ -94,7 +94,7 @@ class Folder:
     def _question(self) -> AskedQuestion | None:
         path = self.path / QUESTION
         try:
-            return made(read_json(path), AskedQuestion) if path.is_file() else None
+            return from_json(read_json(path), AskedQuestion) if path.is_file() else None
         except WrongShape as error:
             raise RunError(f"{path} is damaged: {error}; replace the comparison with --overwrite") from None
 

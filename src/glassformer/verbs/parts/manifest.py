@@ -15,7 +15,7 @@ from glassformer.config.messages import say
 from glassformer.config.parts import remove
 from glassformer.runs.files import digest, read_json, write_json
 from glassformer.runs.folders import contents, locked
-from glassformer.runs.json_shape import WrongShape, made
+from glassformer.runs.json_shape import WrongShape, from_json
 from glassformer.verbs.parts.options import Shard
 
 FORMAT = 1
@@ -202,7 +202,7 @@ def _read(path: Path) -> tuple[Identity, list[PartEntry]]:
     try:
         if value.get("format") != FORMAT:
             raise WrongShape(f"its format is {value.get('format')!r}, but this glassformer reads {FORMAT}")
-        written = made(value, _Written)
+        written = from_json(value, _Written)
         for entry in written.parts:
             if (name := PurePosixPath(entry.output)).is_absolute() or ".." in name.parts or "\0" in entry.output:
                 raise WrongShape(f"{entry.output!r} is outside of its folder")

@@ -20,7 +20,7 @@ from glassformer.config.progress import BYTE, progress_of
 from glassformer.families.base import Loaded
 from glassformer.families.load import load
 from glassformer.families.predict import InputCounts
-from glassformer.runs.json_shape import made
+from glassformer.runs.json_shape import from_json
 from glassformer.verbs.parts.manifest import PartEntry
 from glassformer.verbs.parts.options import PartOptions
 from glassformer.verbs.parts.work import FileWork, Part, PartResult, write_part
@@ -108,8 +108,8 @@ def _from_row(row: dict[str, str]) -> PartResult:
     result = json.loads(row["result"])
     if "stopped" in result:
         raise RunError(result["stopped"])
-    entry = None if result["entry"] is None else made(result["entry"], PartEntry)
-    counts = made(result["counts"], InputCounts)
+    entry = None if result["entry"] is None else from_json(result["entry"], PartEntry)
+    counts = from_json(result["counts"], InputCounts)
     return PartResult(result["part"], entry, tuple(result["remarks"]), result["failure"], counts)
 
 
