@@ -9,7 +9,7 @@ import pytest
 from glassformer.statistics.intervals import mean_interval, share_interval
 from glassformer.trials.jobs import FLOOR, GIVEN, REFERENCE, Job, Outcome
 from glassformer.trials.results.comparison import Comparison, summarise
-from glassformer.trials.results.remarks import BEST, LEVEL, USE
+from glassformer.trials.results.verdict import BEST, LEVEL, RECOMMENDED
 from helpers.simulated import failed, floor, outcomes_of
 
 WORTH = "Is the Transformer worth it?"
@@ -38,7 +38,7 @@ def test_a_clear_winner() -> None:
     assert "Use transformer: no model that is as good trains much faster." in found.words
     assert f"{WORTH} Yes: compared with lstm, transformer is significantly better by 0.080 (" in said(found)
     assert "; it trains in 40 s, lstm in 10 s." in said(found)
-    assert marks(found) == {"transformer": [BEST, USE], "lstm": [], "majority class": ["floor"]}
+    assert marks(found) == {"transformer": [BEST, RECOMMENDED], "lstm": [], "majority class": ["floor"]}
     assert found.best is found.rows[0] is found.recommended
     behind = found.behind[1]
     assert behind is not None
@@ -56,7 +56,7 @@ def test_a_tie_goes_to_the_cheaper() -> None:
     assert "it trains in 3.0 min, bag:tfidf in 3.0 s." in said(found)
     assert found.recommended is not None
     assert found.recommended.name == "bag:tfidf"
-    assert marks(found)["bag:tfidf"] == [LEVEL, USE]
+    assert marks(found)["bag:tfidf"] == [LEVEL, RECOMMENDED]
 
 
 def test_the_transformer_is_worse() -> None:
@@ -113,7 +113,7 @@ def test_all_failed() -> None:
 def test_some_seeds_failed() -> None:
     group = [*outcomes_of("lstm", 0.8, seeds=2), failed("lstm", "no memory")[2]]
     found = of(group, outcomes_of("cnn", 0.7))
-    assert marks(found)["lstm"] == [BEST, USE, "1 of 3 seeds failed"]
+    assert marks(found)["lstm"] == [BEST, RECOMMENDED, "1 of 3 seeds failed"]
     assert "lstm: 1 of 3 seeds failed: no memory." in found.words
     assert len(found.rows[0].values) == 2
 
@@ -212,7 +212,7 @@ def test_runs_of_before_and_what_to_know_of_them() -> None:
         replace(one, note="it may have seen these examples") for one in outcomes_of("runs/a", 0.8, kind=GIVEN, seeds=1)
     ]
     assert marks(of(given, outcomes_of("cnn", 0.7)))["runs/a"] == [
-        BEST, USE, "trained before", "it may have seen these examples",
+        BEST, RECOMMENDED, "trained before", "it may have seen these examples",
     ]  # fmt: skip
 
 

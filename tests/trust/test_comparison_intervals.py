@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from glassformer.statistics.significance import difference, seed_spread
 from glassformer.trials.jobs import Job, Outcome
 from glassformer.trials.results.comparison import Comparison, summarise
-from glassformer.trials.results.remarks import BEST, LEVEL
+from glassformer.trials.results.verdict import BEST, LEVEL
 from helpers.attempts import Tried
 
 EXAMPLES, ALIKE, SEEDS_DIFFER = 200, 0.8, 0.03

@@ -1,1 +1,1 @@
-"""From what the cells came to, to a table, pictures and sentences."""
+"""The table, the pictures and the verdict of a comparison, computed from outcomes."""

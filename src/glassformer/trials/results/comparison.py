@@ -1,4 +1,4 @@
-"""A comparison: outcomes of many trainings put together, as a table, in words, as pictures, as files."""
+"""A comparison: outcomes of many training runs as a table, sentences, pictures and files."""
 
 import csv
 import io
@@ -17,39 +17,46 @@ from glassformer.runs.folders import writing
 from glassformer.text.escaping import markdown, spreadsheet_cell
 from glassformer.trials.jobs import Outcome, json_safe
 from glassformer.trials.results.metrics import MEANS, amount, from_to, rounded, sentence, titled
-from glassformer.trials.results.modes import in_order, parts_left_out, verdict_of, with_all_data
 from glassformer.trials.results.pairs import Lead
 from glassformer.trials.results.panels import against_cost, learning_curves, panels_of_mode, row_colours
-from glassformer.trials.results.remarks import BEST, FALLING, USE, marks_of, notes_of
 from glassformer.trials.results.rows import Row, best_rows, compare_rows, rows_of
+from glassformer.trials.results.verdict import (
+    BEST,
+    RECOMMENDED,
+    UNDERTRAINED_SIGN,
+    Ablation,
+    in_order,
+    notes_of,
+    remarks_on,
+    verdict_of,
+    with_all_data,
+)
 from glassformer.trials.running.candidates import MASK
 from glassformer.trials.running.question import ABLATION, LADDER
 
 FILE = "comparison"
 TEXT_COLUMNS = ("model", "remarks")
-"""Columns that hold no numbers."""
-UNBROKEN = "\u00a0"
-"""A space at which no line ends."""
+NO_BREAK_SPACE = "\u00a0"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Comparison:
-    """Which model is how good on the same examples, for what cost, and what follows from it; and how it is shown."""
+    """Models scored on the same examples: how good each is, at what cost, and which to use."""
 
     title: str
     budget: str
-    """How long each was trained, in words."""
+    """Budget of each training run, as a phrase."""
     mode: str
     rows: Sequence[Row]
-    """The rows from best to worst, or along a number that is varied; what failed, last."""
+    """The rows from best to worst, or along a number that is varied; failed rows last."""
     words: Sequence[str]
-    """What it says, a sentence or two each."""
+    """The verdict, one or two sentences each."""
     notes: Sequence[str]
-    """How the numbers came about."""
+    """How the numbers were computed."""
 
     @property
     def behind(self) -> list[Lead | None]:
-        """How much better than each row the best is, or with parts left out the whole; None if not comparable."""
+        """Lead of the best row (in an ablation: of the whole model) over each row; None if not comparable."""
         return [row.behind for row in self.rows]
 
     @property
@@ -58,20 +65,20 @@ class Comparison:
 
     @property
     def recommended(self) -> Row | None:
-        """The best, or one within chance of it that trains much faster; None: nothing beats a floor."""
-        return self._marked(USE)
+        """The best model, or one that is not significantly worse and trains faster; None if no model beats a floor."""
+        return self._marked(RECOMMENDED)
 
     def _marked(self, mark: str) -> Row | None:
         return next((row for row in self.rows if mark in row.marks), None)
 
     @property
-    def done(self) -> list[Row]:
-        """The rows that came to something."""
-        return [row for row in self.rows if row.outcomes]
+    def _first(self) -> Row | None:
+        """The first row with an outcome."""
+        return next((row for row in self.rows if row.outcomes), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, for programs; null where a number is not known, or an interval has no end."""
-        first = next(iter(self.done), None)
+        """Return all fields for JSON; null for unknown numbers and for intervals without an end."""
+        first, best, recommended = self._first, self.best, self.recommended
         return json_safe(
             {
                 "title": self.title,
@@ -80,8 +87,8 @@ class Comparison:
                 "metric": first.metric if first else None,
                 "lower_is_better": first.lower if first else None,
                 "part": first.outcomes[0].part if first else None,
-                "best": self.best.label if self.best else None,
-                "recommended": self.recommended.label if self.recommended else None,
+                "best": best.label if best else None,
+                "recommended": recommended.label if recommended else None,
                 "words": list(self.words),
                 "notes": list(self.notes),
                 "rows": [row.to_dict() for row in self.rows],
@@ -89,20 +96,20 @@ class Comparison:
         )
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """The table as it is read: its columns, without those that are empty in every row, and its rows."""
+        """Return the names of the columns that are not empty in every row, and the texts of each row."""
         rows = [self._cells(row) for row in self.rows]
         names = [name for name in rows[0] if any(row[name] for row in rows)]
         return names, [[row[name] for name in names] for row in rows]
 
     def _cells(self, row: Row) -> dict[str, str]:
-        """A row's numbers by the heading of their column, as far as they are known."""
-        first, reference = next(iter(self.done), row), "whole" if self.mode == ABLATION else "best"
+        """Return the texts of a row by column; empty for unknown numbers."""
+        first, reference = self._first or row, "whole" if self.mode == ABLATION else "best"
         primary, behind = first.outcomes[0].primary if first.outcomes else "", row.behind
-        # of the whole part, where rows are ranked by a mean of its examples instead
+        # the metric of the whole part, if rows are ranked by a mean over its examples instead
         is_mean = bool(row.outcomes) and row.metric == MEANS.get(primary)
         few, many = row.updates
         return {
-            "model": f"{row.label} {FALLING}" if row.undertrained else row.label,
+            "model": f"{row.label} {UNDERTRAINED_SIGN}" if row.undertrained else row.label,
             titled(first.metric) if first.outcomes else "score": row.score_with_interval if row.outcomes else "",
             f"{titled(primary)} of all": rounded(row.metrics[primary], row.decimals) if is_mean else "",
             f"behind the {reference}": "" if behind is None else from_to(behind.value, behind.low, behind.high),
@@ -115,17 +122,16 @@ class Comparison:
         }
 
     def csv(self) -> str:
-        """Return the numbers of `to_dict` as a table, a line for each row; the values of lists stand in one cell."""
+        """Return the numbers of `to_dict` as a table, one line per row; the values of a list share a cell."""
         rows = [_flat(row.to_dict()) for row in self.rows]
         columns = list(dict.fromkeys(name for row in rows for name in row))
         out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
         lines: list[list[Any]] = [columns, *([row.get(name) for name in columns] for row in rows)]
-        writer.writerows(map(spreadsheet_cell, line) for line in lines)
+        csv.writer(out, lineterminator="\n").writerows(map(spreadsheet_cell, line) for line in lines)
         return out.getvalue()
 
     def markdown(self) -> str:
-        """A table for a report, and what it says."""
+        """Return the table and the verdict for a report."""
         names, rows = self.table()
         lines = [f"## {markdown(self.title)}", ""]
         lines += [f"Trained for {self.budget}.", ""] if self.budget else []
@@ -136,26 +142,25 @@ class Comparison:
         return "\n".join(lines).rstrip() + "\n"
 
     def view(self) -> View:
-        """Everything on one page."""
+        """Return a page with everything."""
         names, rows = self.table()
-        whole = [
+        unbroken = [
             [
-                cell if name in TEXT_COLUMNS else cell.replace(" ", UNBROKEN).replace(f"{UNBROKEN}(", " (")
+                cell if name in TEXT_COLUMNS else cell.replace(" ", NO_BREAK_SPACE).replace(f"{NO_BREAK_SPACE}(", " (")
                 for name, cell in zip(names, row, strict=True)
             ]
             for row in rows
         ]
         competing = sorted(with_all_data(self.rows), key=lambda row: row.table_order)
         colours = row_colours(self.rows, competing)
-        spots = [colours.get(row.label) for row in self.rows]
         panels: list[Panel] = [
             Words(title="What it says", text="\n\n".join(self.words)),
             Table(
                 title="Side by side",
                 takeaway=_headline(self.rows, self.mode),
                 columns=names,
-                rows=whole,
-                colours=spots,
+                rows=unbroken,
+                colours=[colours.get(row.label) for row in self.rows],
                 note=" ".join(self.notes),
             ),
             *panels_of_mode(self.rows, self.mode, colours),
@@ -165,7 +170,7 @@ class Comparison:
         return View(self.title, panels, f"Trained for {self.budget}." if self.budget else "")
 
     def save(self, folder: str | Path) -> None:
-        """comparison.json, .csv, .md and .html in a folder."""
+        """Write comparison.json, .csv, .md and .html to a folder."""
         folder = Path(folder)
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -175,17 +180,14 @@ class Comparison:
         self.view().save(folder / f"{FILE}.html")
 
     def __repr__(self) -> str:
-        """The table as text, and what it says."""
+        """Return the table and the verdict as text."""
         names, rows = self.table()
-        table = [names, *rows]
-        wide = [max(len(row[place]) for row in table) for place in range(len(names))]
-        lines = [
-            "  ".join(
-                cell.ljust(width) if name in TEXT_COLUMNS else cell.rjust(width)
-                for name, cell, width in zip(names, row, wide, strict=True)
-            ).rstrip()
-            for row in table
+        columns = [
+            [cell.ljust(width) if name in TEXT_COLUMNS else cell.rjust(width) for cell in (name, *column)]
+            for name, *column in zip(names, *rows, strict=True)
+            for width in [max(map(len, (name, *column)))]
         ]
+        lines = ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
         return "\n".join([self.title, "", *lines, "", *self.words])
 
     def _repr_html_(self) -> str:
@@ -194,24 +196,24 @@ class Comparison:
 
 def _headline(rows: Sequence[Row], mode: str) -> str:
     """Name the row with the best score among the ranked rows of the table."""
-    judged = [row for row in rows if row.is_judged and row.varied.get(MASK) is not False and math.isfinite(row.score)]
-    if mode == ABLATION and parts_left_out(rows)[0] is None:
+    ranked = [row for row in rows if row.is_ranked and row.varied.get(MASK) is not False and math.isfinite(row.score)]
+    if mode == ABLATION and Ablation.of(rows).whole is None:
         return sentence("no whole")
-    if not any(row.is_trained for row in judged):
+    if not any(row.is_trained for row in ranked):
         return sentence("takeaway no model")
-    best = best_rows(judged)
+    best = best_rows(ranked)
     return sentence(
         "takeaway best",
         names=listed([row.label for row in best]),
         score="scores" if len(best) == 1 else "score",
-        among=sentence("among ranked") if any(row.outcomes and row not in judged for row in rows) else "",
+        among=sentence("among ranked") if any(row.outcomes and row not in ranked for row in rows) else "",
         metric=titled(best[0].metric),
         value=best[0].score_text,
     )
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row without nested values: `metrics` becomes metrics_accuracy and so on, a list a text."""
+    """Return a row without nested values: `metrics` becomes metrics_accuracy and so on, a list becomes a text."""
     flat: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, dict):
@@ -228,18 +230,19 @@ def _line(cells: Iterable[str]) -> str:
 def summarise(
     outcomes: Sequence[Outcome], *, title: str, budget: str, mode: str = LADDER, notes: Sequence[str] = ()
 ) -> Comparison:
-    """The comparison that outcomes make. `budget`: how long each was trained, in words; `mode`: what the comparison
-    varies; `notes`: what else to know.
+    """Return the comparison of these outcomes.
+
+    `budget`: budget of each training run, as a phrase; `mode`: what the comparison varies; `notes`: further notes.
     """
     ranked = rows_of(outcomes)
     verdict, rows = verdict_of(ranked, mode), in_order(ranked, mode)
-    reference = parts_left_out(rows)[0] if mode == ABLATION else verdict.best
+    reference = Ablation.of(rows).whole if mode == ABLATION else verdict.best
     marked = []
     for row in rows:
-        best, chosen = row is verdict.best and mode != ABLATION, row is verdict.recommended
-        if reference is not None and row is not reference and row.is_judged:
+        best, recommended = row is verdict.best and mode != ABLATION, row is verdict.recommended
+        if reference is not None and row is not reference and row.is_ranked:
             row = replace(row, behind=compare_rows(reference, row))
-        marked.append(replace(row, marks=marks_of(row, best=best, chosen=chosen, mode=mode)))
+        marked.append(replace(row, marks=remarks_on(row, best=best, recommended=recommended, mode=mode)))
     return Comparison(
         title=title[:1].upper() + title[1:],
         budget=budget,

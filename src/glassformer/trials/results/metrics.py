@@ -1,6 +1,6 @@
-"""What a comparison ranks by, and its numbers as far as they are known: 0.868 ± 0.010, and no digit more.
+"""The metric that a comparison ranks by, and numbers rounded to their significant digits: 0.868 ± 0.010.
 
-Rows are ranked by a mean over examples, so that the scores of the table differ by what the pairs differ.
+Rows are ranked by a mean over examples, so that differences of scores equal the means of paired differences.
 """
 
 import math
@@ -15,29 +15,29 @@ from glassformer.statistics.intervals import Interval
 from glassformer.trials.jobs import Outcome
 
 sentence = partial(read_sentence, __name__)
-"""Return a sentence of a comparison's report, with facts filled in."""
+"""Return a sentence of the report with facts filled in."""
 
 EXAMPLE_F1, SENTENCE_CHRF = "example_f1", "sentence_chrf"
 MEANS = {"micro_f1": EXAMPLE_F1, "chrf": SENTENCE_CHRF}
-"""The mean that rows are ranked by, where a metric of a whole part is no mean over its examples."""
+"""The mean over examples that replaces, for ranking, a metric that is not such a mean."""
 NAMES = {EXAMPLE_F1: "mean F1 of the examples", SENTENCE_CHRF: "mean chrF of the sentences"}
 UNITS = {"loss": "nats", EXAMPLE_F1: "F1", SENTENCE_CHRF: "chrF"}
-"""Units of differences, where the metric's name is none."""
+"""Units of differences, for metrics whose name is not a unit."""
 SCALES = {
     **dict.fromkeys(("accuracy", "micro_f1", "macro_f1", "average_precision", EXAMPLE_F1), (0.0, 1.0)),
     **dict.fromkeys(("chrf", SENTENCE_CHRF), (0.0, 100.0)),
     **dict.fromkeys(("loss", "bits_per_byte", "rmse"), (0.0, math.inf)),
 }
-"""The ends between which a metric lies."""
+"""Smallest and largest possible value of a metric."""
 QUALITY = (
     "accuracy", "micro_f1", "macro_f1", "average_precision", "exact_match", "hamming", "rmse", "mae", "r2",
     "chrf", "bleu", "bleu_lowercase", "loss", "perplexity", "bits_per_byte",
 )  # fmt: skip
-"""What says how good a model is; the rest counts examples, or says what a constant would come to."""
+"""Metrics that show how good a model is; others count examples or belong to constant answers."""
 
 
 def titled(metric: str) -> str:
-    """A metric as it is written."""
+    """Return the name of a metric as reports write it."""
     return NAMES.get(metric) or metric_name(metric)
 
 
@@ -46,8 +46,9 @@ def unit_of(metric: str) -> str:
 
 
 def ranked_by(good: Sequence[Outcome]) -> tuple[str, bool]:
-    """The metric that decides, and whether the lower is the better. Where texts are cut into different tokens, bits per
-    byte, not the loss per token.
+    """Return the metric that ranks rows, and whether lower is better.
+
+    With different tokenizers that is bits per byte, because the loss per token does not compare.
     """
     if not good:
         return "", False
@@ -62,7 +63,7 @@ def ranked_by(good: Sequence[Outcome]) -> tuple[str, bool]:
 
 
 def is_paired(metric: str, outcome: Outcome) -> bool:
-    """Whether it is the mean of an outcome's scores."""
+    """Return whether the metric is the mean of the outcome's scores."""
     return metric == MEANS.get(outcome.primary, outcome.primary)
 
 
@@ -77,23 +78,21 @@ def limit_of(metric: str) -> float:
 
 
 def within(interval: Interval | None, metric: str) -> Interval | None:
-    """Cut at the ends of the metric's scale."""
-    if interval is None:
-        return None
+    """Clip an interval to the scale of the metric."""
     low, high = SCALES.get(metric, (-math.inf, math.inf))
-    return Interval(interval.value, max(interval.low, low), min(interval.high, high))
+    return interval and Interval(interval.value, max(interval.low, low), min(interval.high, high))
 
 
 # --- numbers ---
 
-DIGITS = 3
-"""Digits of a number whose uncertainty nobody knows."""
-FEWEST, FEWEST_DECIMALS = 2, 2
-"""Digits that a score has at least, however unsure it is: 0.65 ± 0.60; but no more decimals than these for it."""
+DEFAULT_DIGITS = 3
+"""Digits of a number without an interval."""
+MIN_DIGITS, MAX_EXTRA_DECIMALS = 2, 2
+"""Minimum number of digits of a score, however wide its interval (0.65 ± 0.60), with at most so many decimals."""
 
 
 def decimals_of(error: float) -> int | None:
-    """Decimals that an error of this size leaves: two digits of it where it begins with 1 or 2, else one."""
+    """Return the decimals that show two digits of an error that begins with 1 or 2, else one digit; None for 0."""
     if not (math.isfinite(error) and error > 0):
         return None
     exponent = math.floor(math.log10(error))
@@ -101,27 +100,28 @@ def decimals_of(error: float) -> int | None:
 
 
 def rounded(value: float, decimals: int | None) -> str:
-    """A number with so many decimals; None: with three digits. Below 0: tens, hundreds."""
+    """Return a number with these decimals; None: three digits; negative: rounded to tens, hundreds."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "−∞" if value < 0 else "?"
     if decimals is None:
-        decimals = max(DIGITS - 1 - math.floor(math.log10(abs(value))), 0) if value else 0
-    told = f"{abs(round(value, decimals)):,.{max(decimals, 0)}f}"
-    return f"−{told}" if round(value, decimals) < 0 else told
+        decimals = max(DEFAULT_DIGITS - 1 - math.floor(math.log10(abs(value))), 0) if value else 0
+    text = f"{abs(round(value, decimals)):,.{max(decimals, 0)}f}"
+    return f"−{text}" if round(value, decimals) < 0 else text
 
 
 def score_decimals(value: float, error: float) -> int | None:
-    """Decimals of a score with such an error."""
+    """Return the decimals of a score with this error; None if the error is unknown."""
     decimals = decimals_of(error)
     if decimals is None or not value:
         return decimals
-    digits = FEWEST - 1 - math.floor(math.log10(abs(value)))
-    return max(decimals, min(digits, FEWEST_DECIMALS))
+    digits = MIN_DIGITS - 1 - math.floor(math.log10(abs(value)))
+    return max(decimals, min(digits, MAX_EXTRA_DECIMALS))
 
 
 def with_ends(value: float, low: float, high: float, decimals: int | None = None) -> str:
-    """A value and its interval: 0.868 ± 0.010 where it reaches as far up as down, else 0.65 (0.40 to 1.00). Without
-    one, the value alone, with as many decimals as its neighbours.
+    """Return a value with its interval: 0.868 ± 0.010 if that is symmetric, else 0.65 (0.40 to 1.00).
+
+    If the interval is empty or unbounded, return the value alone, with `decimals`.
     """
     half = (high - low) / 2
     known = score_decimals(value, half)
@@ -133,17 +133,17 @@ def with_ends(value: float, low: float, high: float, decimals: int | None = None
 
 
 def from_to(value: float, low: float, high: float) -> str:
-    """A difference and the ends of its interval: 0.021 (0.010 to 0.032); alone where all examples differ alike."""
+    """Return a difference with its interval: 0.021 (0.010 to 0.032); alone if both ends are equal."""
     if low == high:
         return rounded(value, None)
     decimals = decimals_of((high - low) / 2)
     if decimals is not None and any(end and not round(end, decimals) for end in (low, high)):
-        decimals += 1  # on which side of 0 an end lies must be seen
+        decimals += 1  # the reader must see on which side of 0 an end is
     return f"{rounded(value, decimals)} ({rounded(low, decimals)} to {rounded(high, decimals)})"
 
 
 def amount(number: float | None) -> str:
-    """900, 12k, 3.4M."""
+    """Return a number in short form: 900, 12k, 3.4M."""
     if number is None:
         return ""
     for size, letter in ((1e9, "B"), (1e6, "M"), (1e3, "k")):

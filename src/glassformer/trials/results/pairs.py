@@ -1,4 +1,4 @@
-"""Whether one model of a table is better than another, or had luck: differences on the same examples."""
+"""Differences between models on the same examples, and whether they are significant."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,29 +11,29 @@ from glassformer.statistics.significance import Difference, SeedSpread, differen
 from glassformer.trials.jobs import FLOOR, REFERENCE, Outcome
 from glassformer.trials.results.metrics import from_to, is_paired, limit_of, titled, unit_of
 
-SURE = (FLOOR, REFERENCE)
-"""Kinds in which no chance has a part: fitted twice they are the same."""
-CHANCE = 0.05
-"""What shows less often by chance alone counts as told apart."""
+DETERMINISTIC = (FLOOR, REFERENCE)
+"""Kinds of rows that do not depend on a seed."""
+SIGNIFICANCE = 0.05
+"""A difference is significant if its p is below this level."""
 
 Outcomes = Sequence[Outcome]
-"""Those of one row: of its seeds, or folds."""
+"""Outcomes of one row: of its seeds or folds."""
 
 
 @dataclass(frozen=True)
 class Lead(Difference):
-    """By how much one row is better than another on the same examples, as a number and for sentences."""
+    """By how much the first row is better than the second on the same examples."""
 
     metric: str
 
     @property
     def is_better(self) -> bool:
-        """Whether the first row is better, and not by chance. Of a few examples that all differ alike, only p tells."""
-        return self.low > 0 and self.p < CHANCE
+        """Whether the first row is significantly better. If a few examples all differ by the same, only p decides."""
+        return self.low > 0 and self.p < SIGNIFICANCE
 
     @property
     def is_worse(self) -> bool:
-        """Whether the second row is better, and not by chance."""
+        """Whether the second row is significantly better."""
         return self.reversed.is_better
 
     @property
@@ -43,18 +43,18 @@ class Lead(Difference):
 
     @property
     def numbers(self) -> dict[str, float | bool]:
-        """The fields that programs read."""
+        """The fields in comparison.json."""
         return {"value": self.value, "low": self.low, "high": self.high, "p": self.p, "seeds": self.seeds}
 
     @property
     def amount(self) -> str:
-        """The difference, its interval and its unit: 0.021 (0.010 to 0.032) nats."""
+        """The difference with its interval and unit: 0.021 (0.010 to 0.032) nats."""
         unit = "" if unit_of(self.metric) == titled(self.metric) else f" {unit_of(self.metric)}"
         return from_to(self.value, self.low, self.high) + unit
 
     @property
     def words(self) -> str:
-        """The first row compared with the second. With one seed, the chance of training is not in the interval."""
+        """How the first row compares with the second. With one seed, the interval omits the variance of training."""
         if not self.is_better and not self.is_worse:
             return f"not significantly different ({self.amount.replace(' (', ', ').replace(')', '')})"
         way, shown = ("better", self) if self.is_better else ("worse", self.reversed)
@@ -62,25 +62,23 @@ class Lead(Difference):
 
 
 def repeats_of(outcomes: Outcomes) -> str:
-    """Return what a row has several of: folds or seeds."""
+    """Return what a row has several of: "folds" or "seeds"."""
     return "folds" if any("data.fold" in outcome.job.settings for outcome in outcomes) else "seeds"
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """The differences between rows of one table, each reckoned once. The more rows, the likelier one is ahead by luck:
-    the intervals hold for all pairs at once.
-    """
+    """Differences between the rows of one table, each computed once. The intervals hold for all pairs at once."""
 
     rows: int = 2
-    """How many compete."""
+    """Number of rows that compete."""
     spread: SeedSpread | None = None
-    """How much seeds change a score, over all of them."""
+    """Variance between seeds, pooled over all rows."""
     leads: dict[tuple[str, str], Lead | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, competing: Sequence[Outcomes]) -> Self:
-        """The pairs of such rows, none of them reckoned yet. Of two rows, each has a spread of its own."""
+        """Return the pairs of these rows, not computed yet. Two rows do not pool their variances."""
         if len(competing) < 3:
             return cls()
         first = competing[0][0]
@@ -89,13 +87,13 @@ class Pairs:
         return cls(len(competing), seed_spread([_stack(row) for row in same], weights))
 
     def compare(self, first: Outcomes, second: Outcomes, metric: str) -> Lead | None:
-        """By how much one row is better than another on the same examples; None: there are none."""
+        """Return by how much the first row is better on the same examples; None if there are none."""
         if not first or not second:
             return None
         key = first[0].job.row, second[0].job.row
         if key not in self.leads:
-            found = self._difference(first, second, metric)
-            self.leads[key] = None if found is None else Lead(**vars(found), metric=metric)
+            value = self._difference(first, second, metric)
+            self.leads[key] = None if value is None else Lead(**vars(value), metric=metric)
         return self.leads[key]
 
     def _difference(self, first: Outcomes, second: Outcomes, metric: str) -> Difference | None:
@@ -107,20 +105,21 @@ class Pairs:
             return difference(
                 _stack(first), _stack(second), weights, rows=self.rows, spread=self.spread, limit=limit_of(metric)
             )
-        # folds: each seed has examples of its own, which together are one long list
+        # folds: each seed has its own examples, which are concatenated
         mine, theirs = ({outcome.job.repeat: outcome for outcome in row} for row in (first, second))
         both = [seed for seed in mine if seed in theirs and mine[seed].examples == theirs[seed].examples]
         if not both:
             return None
-        # each fold counts alike, as in the mean over folds that the table shows
+        # each fold has the same weight, as in the mean over folds that the table shows
         weights = np.concatenate([weights_of(mine[seed]) / weights_of(mine[seed]).sum() for seed in both])
         scores = [np.concatenate([scores_of(folds[seed]) for seed in both])[None] for folds in (mine, theirs)]
         return difference(scores[0], scores[1], weights, rows=self.rows, limit=limit_of(metric))
 
 
 def scores_of(outcome: Outcome) -> NDArray[np.float64]:
-    """A score for each example, such that the mean is the metric, below zero where lower is better. An RMSE is the root
-    of a mean: there they lie on the root's tangent at that mean.
+    """Return a score per example whose mean is the metric, negated where lower is better.
+
+    RMSE is the root of a mean, so its scores are on the tangent of the root at that mean.
     """
     scores = np.array(outcome.scores, float)
     root = outcome.metrics[outcome.primary]
@@ -128,11 +127,11 @@ def scores_of(outcome: Outcome) -> NDArray[np.float64]:
 
 
 def _stack(row: Outcomes) -> NDArray[np.float64]:
-    """The scores, seeds×examples. What no chance has a part in would be the same a second time."""
+    """Return the scores, seeds×examples; a deterministic row gets its scores twice, because a repeat would be equal."""
     scores = np.array([scores_of(outcome) for outcome in row])
-    return np.repeat(scores, 2, 0) if row[0].job.kind in SURE and len(scores) == 1 else scores
+    return np.repeat(scores, 2, 0) if row[0].job.kind in DETERMINISTIC and len(scores) == 1 else scores
 
 
 def weights_of(outcome: Outcome) -> NDArray[np.float64]:
-    """How much each example counts."""
+    """Return the weight of each example."""
     return np.ones(len(outcome.scores)) if outcome.weights is None else np.array(outcome.weights, float)

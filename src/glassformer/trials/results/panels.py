@@ -1,9 +1,8 @@
-"""Panels of a comparison: what is varied, scores against cost, and how each model learned."""
+"""Panels of a comparison: scores along a varied setting, scores against cost, learning curves."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -11,50 +10,49 @@ from glassformer.rendering.panels import Line, Lines, Panel, Points, model_colou
 from glassformer.rendering.takeaways import leading, three
 from glassformer.trials.jobs import FLOOR
 from glassformer.trials.results.metrics import sentence, titled, unit_of
-from glassformer.trials.results.modes import along, are_numbers, parts_left_out
 from glassformer.trials.results.rows import Row, label_of
+from glassformer.trials.results.verdict import Ablation, along, are_numbers
 from glassformer.trials.running.question import ABLATION, FRACTION, FRACTIONS, SIZE, SIZES, VARY
 
 MAX_LINES = 8
-"""Learning curves on one picture: those of the best models."""
-FAR = 0.5
-"""A baseline is drawn if it is within this share of the range of the models, which it would squeeze otherwise."""
+"""Maximum number of learning curves in one picture; those of the best models are drawn."""
+FLOOR_MARGIN = 0.5
+"""A baseline is drawn if it is within this share of the range of the models; others would squeeze the picture."""
 MIN_COST_RATIO = 1.05
-"""Costs that differ less (each model was trained for the same minutes) are not drawn."""
+"""Costs are drawn if the largest is at least this multiple of the smallest."""
 ENDS_BEST = {"one": "{name} ends best ({number})", "several": "{name} end equally well", "all": "All end equally well"}
 
-
 Colours = Mapping[str, int]
-"""Colours of rows by their labels; baselines have none."""
+"""Colours of rows by label; baselines have none."""
 
 
 def row_colours(rows: Sequence[Row], competing: Sequence[Row]) -> Colours:
-    """Return a colour per model; where a model competes in several rows, a colour per row."""
+    """Return a colour per model; if a model competes in several rows, a colour per row."""
     names = [row.name for row in competing]
-    names_tell = len(set(names)) == len(names)
-    models = {row.label: row.name if names_tell else row.label for row in [*competing, *rows] if row.kind != FLOOR}
+    names_differ = len(set(names)) == len(names)
+    models = {row.label: row.name if names_differ else row.label for row in [*competing, *rows] if row.kind != FLOOR}
     names = list(dict.fromkeys(models.values()))
-    places = dict(zip(names, model_colours(names), strict=True))
-    return {label: places[model] for label, model in models.items()}
+    colours = dict(zip(names, model_colours(names), strict=True))
+    return {label: colours[model] for label, model in models.items()}
 
 
 def against_cost(rows: Sequence[Row], colours: Colours) -> list[Panel]:
-    """Score by seconds of training; baselines, which cost nothing, as lines."""
+    """Draw the score by seconds of training; baselines, which cost nothing, are lines."""
     done = [row for row in rows if row.outcomes and math.isfinite(row.score)]
-    placed = [row for row in done if row.kind != FLOOR and row.seconds > 0]
-    costs = [row.seconds for row in placed]
-    if not placed or max(costs) < MIN_COST_RATIO * min(costs):
+    drawn = [row for row in done if row.kind != FLOOR and row.seconds > 0]
+    costs = [row.seconds for row in drawn]
+    if not drawn or max(costs) < MIN_COST_RATIO * min(costs):
         return []
-    low, high = [row.low for row in placed], [row.high for row in placed]
-    margin = FAR * (max(high) - min(low))
+    low, high = _ends(drawn)
+    margin = FLOOR_MARGIN * (max(high) - min(low))
     floors = [(row.label, row.score) for row in done if row.kind == FLOOR]
     return [
         Points(
             title="Score against cost",
             note=sentence("note cost", corner="lower" if done[0].lower else "upper"),
-            points=np.array([[row.seconds, row.score] for row in placed]),
-            labels=[row.label for row in placed],
-            colours=[colours[row.label] for row in placed],
+            points=np.array([[row.seconds, row.score] for row in drawn]),
+            labels=[row.label for row in drawn],
+            colours=[colours[row.label] for row in drawn],
             x_name="seconds of training",
             y_name=titled(done[0].metric),
             log_x=True,
@@ -65,50 +63,53 @@ def against_cost(rows: Sequence[Row], colours: Colours) -> list[Panel]:
     ]
 
 
-def learning_curves(rows: Sequence[Row], colours: Colours) -> list[Panel]:
-    """Validation scores during training, a line per model and a band from the worst seed to the best.
+def _ends(rows: Sequence[Row]) -> tuple[list[float], list[float]]:
+    """Return the lower and the upper ends of the rows' intervals."""
+    return [row.ends[0] for row in rows], [row.ends[1] for row in rows]
 
-    If models made different numbers of updates, the lines run over the share of these.
+
+def learning_curves(rows: Sequence[Row], colours: Colours) -> list[Panel]:
+    """Draw validation scores during training, a line per model and a band from the worst seed to the best.
+
+    If models made different numbers of updates, the x axis is the share of these.
     """
     drawn = [row for row in rows if any(outcome.curve for outcome in row.outcomes)]
     curves = {row.label: (row, line) for row in drawn[:MAX_LINES] if (line := _curve(row)) is not None}
     if not curves:
         return []
-    made = {label: max(row.updates[1], line.x[-1]) for label, (row, line) in curves.items()}
-    alike = len(set(made.values())) == 1
+    updates = {label: max(row.updates[1], line.x[-1]) for label, (row, line) in curves.items()}
+    are_equal = len(set(updates.values())) == 1
     lines = [
-        replace(line, colour=colours[label], x=line.x if alike else [at / made[label] for at in line.x])
+        replace(line, colour=colours[label], x=line.x if are_equal else [at / updates[label] for at in line.x])
         for label, (_, line) in curves.items()
     ]
     first = drawn[0].outcomes[0]
     note = sentence("note band") if any(len(row.outcomes) > 1 for row in drawn) else ""
     note += sentence("note most", shown=MAX_LINES, count=len(drawn)) if len(drawn) > MAX_LINES else ""
-    ranked = {label for label, (row, _) in curves.items() if row.is_judged}
+    ranked = {label for label, (row, _) in curves.items() if row.is_ranked}
     return [
         Lines(
             title="How each learned",
             takeaway=_ends_best(lines, ranked, lower=first.lower_is_better),
             series=lines,
-            x_name="updates" if alike else "share of its updates",
+            x_name="updates" if are_equal else "share of its updates",
             y_name=f"{titled(first.primary)} in validation",
-            note=(note if alike else note + sentence("note shares")).strip(),
+            note=(note if are_equal else note + sentence("note shares")).strip(),
         )
     ]
 
 
 def _ends_best(lines: Sequence[Line], ranked: Collection[str], *, lower: bool) -> str:
-    """Name the line with the best end among the ranked ones. `ranked`: names of the lines that are not undertrained."""
-    competing = [line for line in lines if line.name in ranked]
-    if not competing:
+    """Name the line with the best end among the lines named in `ranked`."""
+    ends = {line.name: -line.y[-1] if lower else line.y[-1] for line in lines if line.name in ranked}
+    if not ends:
         return sentence("takeaway no model")
-    ends = [line.y[-1] for line in competing]
-    names = [line.name for line in competing]
-    best = min(ends) if lower else max(ends)
-    return leading(names, [-end if lower else end for end in ends], ENDS_BEST, number=three(best))
+    best = max(ends.values())
+    return leading(list(ends), list(ends.values()), ENDS_BEST, number=three(-best if lower else best))
 
 
 def _curve(row: Row) -> Line | None:
-    """Return the mean at the updates at which each seed was validated."""
+    """Return the mean over seeds at the updates at which every seed was validated."""
     curves = [{point.updates: point.score for point in outcome.curve} for outcome in row.outcomes if outcome.curve]
     common = sorted(set.intersection(*(set(curve) for curve in curves)))
     if not common:
@@ -129,7 +130,7 @@ def panels_of_mode(rows: Sequence[Row], mode: str, colours: Colours) -> list[Pan
     if mode == SIZES:
         return [_lines("How large it must be", rows, SIZE, "parameters", colours)]
     if mode == ABLATION:
-        return _left_out(rows)
+        return _worth_of_parts(rows)
     return _varied(rows, colours) if mode == VARY else []
 
 
@@ -137,13 +138,13 @@ def _lines(title: str, rows: Sequence[Row], key: str, name: str, colours: Colour
     series, lines = [], along(rows, key)
     for label, line in lines.items():
         x = [float(row.parameters if key == SIZE else row.varied[key]) for row in line]
-        low, high = [row.low for row in line], [row.high for row in line]
-        ends: dict[str, Any] = {"low": low, "high": high} if any(row.interval for row in line) else {}
+        low, high = _ends(line) if any(row.interval for row in line) else (None, None)
         own = {colours[row.label] for row in line if row.label in colours}
         colour = own.pop() if len(own) == 1 else None
-        series.append(Line(name=label, x=x, y=[row.score for row in line], dots=True, colour=colour, **ends))
+        y = [row.score for row in line]
+        series.append(Line(name=label, x=x, y=y, dots=True, colour=colour, low=low, high=high))
     first = next(row for row in rows if row.outcomes)
-    ranked = {label for label, line in lines.items() if line[-1].is_judged}
+    ranked = {label for label, line in lines.items() if line[-1].is_ranked}
     takeaway = _ends_best(series, ranked, lower=first.lower)
     at = sorted({value for line in series for value in line.x})
     for row in rows:
@@ -153,7 +154,7 @@ def _lines(title: str, rows: Sequence[Row], key: str, name: str, colours: Colour
 
 
 def _varied(rows: Sequence[Row], colours: Colours) -> list[Panel]:
-    """Return lines along a single setting whose values are numbers, a line for each model."""
+    """Draw lines along a single setting whose values are numbers, a line per model."""
     keys = {key for row in rows for key in row.varied}
     values = [value for row in rows if row.is_trained for value in row.varied.values()]
     if len(keys) != 1 or not are_numbers(values) or len(set(values)) < 2:
@@ -163,25 +164,28 @@ def _varied(rows: Sequence[Row], colours: Colours) -> list[Panel]:
     return [_lines(f"Along {key}", rows, key, key, colours, log=wide)]
 
 
-def _left_out(rows: Sequence[Row]) -> list[Panel]:
-    """What each part was worth: how much worse the model is without it."""
-    whole, parts = parts_left_out(rows)
-    if whole is None or not parts:
+def _worth_of_parts(rows: Sequence[Row]) -> list[Panel]:
+    """Draw how much worse the model is without each part."""
+    ablation = Ablation.of(rows)
+    if ablation.whole is None or not ablation.parts:
         return []
-    names = [label_of("", row.varied) for row, _ in parts]
-    most = next(((name, worth) for name, (_, worth) in zip(names, parts, strict=True) if worth.low > 0), None)
-    told = sentence("takeaway worth", name=most[0], value=three(most[1].value)) if most else ""
+    names, leads = [label_of("", row.varied) for row, _ in ablation.parts], [lead for _, lead in ablation.parts]
+    worth = [
+        sentence("takeaway worth", name=name, value=three(lead.value))
+        for name, lead in zip(names, leads, strict=True)
+        if lead.low > 0
+    ]
     return [
         Points(
             title="What each part was worth",
-            takeaway=told or sentence("takeaway worthless"),
+            takeaway=worth[0] if worth else sentence("takeaway worthless"),
             note=sentence("note worth"),
-            points=np.array([[place, worth.value] for place, (_, worth) in enumerate(parts, 1)], float),
+            points=np.array([[place, lead.value] for place, lead in enumerate(leads, 1)], float),
             labels=names,
             x_name="parts left out, from the most to the least worth",
-            y_name=f"worse by ({unit_of(whole.metric)})",
-            low=[worth.low for _, worth in parts],
-            high=[worth.high for _, worth in parts],
+            y_name=f"worse by ({unit_of(ablation.whole.metric)})",
+            low=[lead.low for lead in leads],
+            high=[lead.high for lead in leads],
             levels=[("the whole", 0.0)],
         )
     ]

@@ -1,10 +1,10 @@
-"""The rows of a comparison: outcomes of one model with several seeds, put together."""
+"""Rows of a comparison's table: the outcomes of one model over its seeds or folds."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from glassformer.trials.results.metrics import (
 )
 from glassformer.trials.results.pairs import Lead, Pairs, repeats_of, scores_of
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
@@ -32,26 +34,27 @@ class Row:
     name: str
     kind: str
     varied: Mapping[str, Any]
+    """Settings that distinguish the row from others of its name, by dotted key."""
     outcomes: Sequence[Outcome]
-    """The outcomes of the seeds that were trained to the end, in the order of the seeds."""
+    """Outcomes of the seeds that were trained to the end, in the order of the seeds."""
     errors: Sequence[str]
-    """Why the others were not."""
+    """Errors of the other seeds."""
     skipped: bool = False
-    """Whether all of these errors are packages that are not installed."""
+    """Whether all errors are packages that are not installed."""
     metric: str
     lower: bool
-    """The lower the metric, the better."""
+    """Whether a lower value of the metric is better."""
     interval: Interval | None = None
-    """The score's interval: over seeds; with a single one over examples, where all rows have but one."""
+    """Interval of the score: over seeds, or over examples if every row has one seed."""
     decimals: int | None = None
-    """How many of its score are known."""
+    """Number of significant decimals of the score."""
     behind: Lead | None = None
-    """How much better the best row of the table is, or with parts left out the whole model; None: not comparable."""
+    """Lead of the best row (in an ablation: of the whole model) over this row; None if they are not comparable."""
     marks: Sequence[str] = field(default_factory=list)
     nameless: bool = False
-    """All models have one name: what is varied says enough."""
+    """Whether all models have the same name, so that the label shows the varied settings only."""
     pairs: Pairs = field(default_factory=Pairs, repr=False, compare=False)
-    """The differences between the rows of its table."""
+    """Differences between the rows of this table."""
 
     @property
     def label(self) -> str:
@@ -63,16 +66,12 @@ class Row:
 
     @property
     def begins(self) -> bool:
-        """It begins from weights that another run has learned."""
+        """Whether training started from the weights of another run."""
         return any(outcome.job.begins for outcome in self.outcomes)
 
     @property
-    def encoder(self) -> Any:
-        return self.outcomes[0].job.settings.get("model.encoder")
-
-    @property
     def repeats(self) -> str:
-        """What there are several of."""
+        """What the row has several of: "seeds" or "folds"."""
         return repeats_of(self.outcomes)
 
     @property
@@ -84,31 +83,22 @@ class Row:
         return float(np.mean(self.values)) if self.outcomes else math.nan
 
     @property
-    def low(self) -> float:
-        """The lower end of the interval; the score where there is none."""
-        return self.score if self.interval is None else self.interval.low
-
-    @property
-    def high(self) -> float:
-        """The upper end of the interval; the score where there is none."""
-        return self.score if self.interval is None else self.interval.high
+    def ends(self) -> tuple[float, float]:
+        """Ends of the interval; twice the score if there is no interval."""
+        return (self.score, self.score) if self.interval is None else (self.interval.low, self.interval.high)
 
     @property
     def half(self) -> float | None:
-        """Half of the interval."""
+        """Half the width of the interval."""
         return None if self.interval is None else (self.interval.high - self.interval.low) / 2
 
     @property
     def score_text(self) -> str:
-        """The score alone."""
         return rounded(self.score, self.decimals)
 
     @property
     def score_with_interval(self) -> str:
-        """The score, and how sure it is."""
-        if self.interval is None:
-            return self.score_text
-        return with_ends(self.score, self.interval.low, self.interval.high, self.decimals)
+        return self.score_text if self.interval is None else with_ends(self.score, *self.ends, self.decimals)
 
     @property
     def metric_and_score(self) -> str:
@@ -117,36 +107,29 @@ class Row:
         return f"{titled(self.metric)} {self.score_with_interval}{repeats}"
 
     @property
-    def alike(self) -> bool:
-        """All of several seeds came to the same score: they say nothing of how far another would be from it."""
-        return len(self.outcomes) > 1 and self.half == 0
-
-    @property
     def seen(self) -> bool:
-        """It has learned from the examples that it is judged on."""
+        """Whether the model was trained on examples that it is scored on."""
         return any(outcome.seen for outcome in self.outcomes)
 
     @property
     def undertrained(self) -> str:
-        """Why it counts as not trained to its end, where half of its seeds do; of others, and of outcomes that do not
-        say, nothing.
-        """
+        """Why the model is undertrained, if at least half of its seeds are; else empty."""
         reasons = [outcome.undertrained for outcome in self.outcomes if outcome.undertrained]
         return reasons[0] if 2 * len(reasons) >= max(1, len(self.outcomes)) else ""
 
     @property
-    def is_judged(self) -> bool:
-        """It came to a score that says how good it is."""
+    def is_ranked(self) -> bool:
+        """Whether the row has a score that shows how good the model is."""
         return bool(self.outcomes) and not self.seen and not self.undertrained
 
     @property
     def rank(self) -> float:
-        """The key to sort by: the lower the better; what has seen the examples comes last."""
+        """Sort key, lowest first; models that have seen the examples come last."""
         return math.inf if self.seen else self.score if self.lower else -self.score
 
     @property
     def table_order(self) -> tuple[bool, bool, float]:
-        """The key that sorts the rows of the table: undertrained rows come after the others, failed rows last."""
+        """Sort key of the table: undertrained rows follow the others, failed rows come last."""
         return not self.outcomes, bool(self.undertrained), self.rank if self.outcomes else 0.0
 
     @property
@@ -155,43 +138,43 @@ class Row:
 
     @property
     def learned(self) -> int | None:
-        """How many of these parameters were trained; None where nothing was trained here."""
-        return max((outcome.learned for outcome in self.outcomes if outcome.learned is not None), default=None)
+        """Number of parameters that were trained; None if nothing was trained here."""
+        return max(_known(outcome.learned for outcome in self.outcomes), default=None)
 
     @property
     def seconds(self) -> float:
-        """Seconds of training, in the middle of the seeds."""
+        """Median training time over the seeds."""
         return median(outcome.seconds for outcome in self.outcomes) if self.outcomes else math.nan
 
     @property
     def took(self) -> str:
-        """The time of training in words."""
+        """Training time with its unit."""
         return duration(self.seconds)
 
     @property
     def per_example(self) -> float | None:
-        known = [outcome.per_example for outcome in self.outcomes if outcome.per_example is not None]
+        known = _known(outcome.per_example for outcome in self.outcomes)
         return median(known) if known else None
 
     @property
     def memory(self) -> int | None:
-        return max((outcome.memory for outcome in self.outcomes if outcome.memory is not None), default=None)
+        return max(_known(outcome.memory for outcome in self.outcomes), default=None)
 
     @property
     def updates(self) -> tuple[int, int]:
-        """The fewest and the most of a seed."""
-        steps = [outcome.steps for outcome in self.outcomes]
-        return min(steps, default=0), max(steps, default=0)
+        """Smallest and largest number of updates of a seed."""
+        steps = [outcome.steps for outcome in self.outcomes] or [0]
+        return min(steps), max(steps)
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The mean of each over the seeds; of folds, one may lack what is not defined there."""
-        of_each = [outcome.metrics for outcome in self.outcomes]
-        names = [name for name in next(iter(of_each), {}) if all(name in metrics for metrics in of_each)]
-        return {name: float(np.mean([metrics[name] for metrics in of_each])) for name in names}
+        """Mean of each metric that all seeds have; a fold may lack a metric that is undefined there."""
+        each = [outcome.metrics for outcome in self.outcomes]
+        names = [name for name in next(iter(each), {}) if all(name in metrics for metrics in each)]
+        return {name: float(np.mean([metrics[name] for metrics in each])) for name in names}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all numbers, for programs, with each seed or fold; None for unknown numbers."""
+        """Return all numbers, with those of each seed or fold; None for unknown numbers."""
         known = bool(self.outcomes)
         return {
             "name": self.name,
@@ -219,13 +202,16 @@ class Row:
         }
 
 
+def _known(values: Iterable[T | None]) -> list[T]:
+    return [value for value in values if value is not None]
+
+
 def label_of(name: str, varied: Mapping[str, Any]) -> str:
-    """A model, and what tells it from others of its name."""
-    return ", ".join([*([name] if name else []), *(setting_in_words(key, value) for key, value in varied.items())])
+    """Return a model's name with the settings that distinguish it from others of that name."""
+    return ", ".join([*([name] if name else []), *(_setting_text(key, value) for key, value in varied.items())])
 
 
-def setting_in_words(key: str, value: Any) -> str:
-    """A setting that tells rows apart, as it is typed but for its section."""
+def _setting_text(key: str, value: Any) -> str:
     if key == "data.train_fraction":
         return "all the data" if value == 1 else f"{percent(value)} of the data"
     name = key.split(".")[-1]
@@ -247,10 +233,7 @@ def rows_of(outcomes: Sequence[Outcome]) -> list[Row]:
     rows = []
     for group in groups.values():
         done = sorted((outcome for outcome in group if outcome.error is None), key=lambda outcome: outcome.job.repeat)
-        # over examples only where no row has more than one seed
-        interval = (
-            mean_interval([value_of(outcome, metric) for outcome in done]) if several else _over_examples(done, metric)
-        )
+        over_seeds = mean_interval([value_of(outcome, metric) for outcome in done])
         job = group[0].job
         rows.append(
             Row(
@@ -258,22 +241,25 @@ def rows_of(outcomes: Sequence[Outcome]) -> list[Row]:
                 kind=job.kind,
                 varied=job.varied,
                 outcomes=done,
-                errors=[outcome.error for outcome in group if outcome.error is not None],
+                errors=_known(outcome.error for outcome in group),
                 skipped=not done and all(outcome.skipped for outcome in group),
                 metric=metric,
                 lower=lower,
-                interval=within(interval, metric),
+                interval=within(over_seeds if several else _over_examples(done, metric), metric),
                 nameless=nameless,
             )
         )
     finest = max((score_decimals(row.score, row.half) or 0 for row in rows if row.half), default=0)
-    pairs = Pairs.of([row.outcomes for row in rows if row.is_judged])
+    pairs = Pairs.of([row.outcomes for row in rows if row.is_ranked])
     rows = [replace(row, decimals=_decimals(row, finest), pairs=pairs) for row in rows]
     return sorted(rows, key=lambda row: row.table_order)
 
 
 def _decimals(row: Row, finest: int) -> int | None:
-    """Decimals of a score; of a row with one seed as many as its examples tell, and no fewer than others have."""
+    """Return the number of decimals of a score.
+
+    With one seed they follow from the examples, but are at least `finest`, the most that rows with several seeds have.
+    """
     if row.half or not row.outcomes:
         return score_decimals(row.score, row.half or 0.0)
     interval = _over_examples(row.outcomes, row.metric)
@@ -282,11 +268,10 @@ def _decimals(row: Row, finest: int) -> int | None:
 
 
 def _over_examples(outcomes: Sequence[Outcome], metric: str) -> Interval | None:
-    """The interval of the first seed's score over its examples."""
+    """Return the interval of the first seed's score over its examples."""
     if not outcomes or not is_paired(metric, outcomes[0]) or len(outcomes[0].scores) < 2:
         return None
-    first = outcomes[0]
-    value = value_of(first, metric)
+    first, value = outcomes[0], value_of(outcomes[0], metric)
     if first.weights is None and set(first.scores) <= {0.0, 1.0}:
         share = share_interval(int(sum(first.scores)), len(first.scores))
         return Interval(value, share.low, share.high)
@@ -296,20 +281,14 @@ def _over_examples(outcomes: Sequence[Outcome], metric: str) -> Interval | None:
 
 
 def compare_rows(first: Row, second: Row) -> Lead | None:
-    """The difference on the same examples: by how much one is better than the other; None: there are none."""
+    """Return the lead of the first row over the second on the same examples; None if they share no examples."""
     return first.pairs.compare(first.outcomes, second.outcomes, first.metric)
 
 
 def relation(first: Row, second: Row) -> str:
-    """Return how the first row compares with the second on the same examples, in words."""
+    """Return a phrase that says how the first row compares with the second on the same examples."""
     lead = compare_rows(first, second)
     return "not comparable example by example" if lead is None else lead.words
-
-
-def is_level(first: Row, second: Row) -> bool:
-    """Whether one is known not to be better beyond chance."""
-    lead = compare_rows(first, second)
-    return lead is not None and not lead.is_better
 
 
 def best_rows(rows: Sequence[Row]) -> list[Row]:
