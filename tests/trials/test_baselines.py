@@ -16,19 +16,21 @@ from glassformer.families.base import FAMILIES, Prepared
 from glassformer.families.build import prepare
 from glassformer.families.recognition import infer_config
 from glassformer.tasks.base import Evaluation
-from glassformer.trials.baselines.names import (
+from glassformer.trials.baselines.registry import (
+    ALL_LABELS,
     BOOSTING,
     COPY,
-    EACH,
-    EVERY,
     LINEAR,
     MAJORITY,
+    MAJORITY_PER_LABEL,
     MEAN,
+    MOST_FREQUENT_SET,
     NGRAMS,
-    SET,
     TFIDF,
+    BaselineResult,
+    baselines,
+    evaluate_baseline,
 )
-from glassformer.trials.baselines.registry import BaselineResult, baselines, evaluate_baseline
 from glassformer.trials.jobs import FLOOR, REFERENCE
 from helpers.kinds import rows_of, write_rows
 from helpers.simulated import judged
@@ -125,10 +127,10 @@ def test_the_mean(rows: str) -> None:
 def test_sets_of_labels(tags: Made) -> None:
     config, prepared = tags
     sets = [tuple(sorted(filter(None, one.split(";")))) for one in map(str, _labels(prepared))]
-    every, _ = floor(EVERY, config, prepared)
+    every, _ = floor(ALL_LABELS, config, prepared)
     assert {tuple(record["predicted"]) for record in every.records} == {("a", "b", "c")}
-    usual, _ = floor(SET, config, prepared)
-    each, learned = floor(EACH, config, prepared)
+    usual, _ = floor(MOST_FREQUENT_SET, config, prepared)
+    each, learned = floor(MAJORITY_PER_LABEL, config, prepared)
     assert {tuple(record["predicted"]) for record in usual.records} == {max(set(sets), key=sets.count)}
     often = [name for name in "abc" if sum(name in one for one in sets) > len(sets) / 2]
     assert {tuple(record["predicted"]) for record in each.records} == {tuple(often)}
@@ -201,7 +203,7 @@ def test_a_reference_that_would_take_too_long_uses_less(opinions: Made, monkeypa
     config, prepared = opinions
     monkeypatch.setattr("glassformer.trials.baselines.registry.LARGE", 100)
     monkeypatch.setattr("glassformer.trials.baselines.registry.PROBED", 50)
-    monkeypatch.setattr("glassformer.trials.baselines.registry.LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("glassformer.trials.baselines.registry.MIN_SECONDS", 0.0)
     short = evaluate_baseline(REFERENCE, NGRAMS, config, prepared, "test", slowest=1e-9)
     assert short.note == (
         "C = 10; no character n-grams: they would take longer than 0 s; no other value of C tried: more would take "
@@ -290,10 +292,3 @@ def test_unknown_names(opinions: Made) -> None:
         floor("majority clas", *opinions)
     with pytest.raises(SettingError, match="unknown reference"):
         reference(LINEAR, *opinions)
-
-
-def test_names_need_no_torch() -> None:
-    import subprocess
-
-    code = "import sys; import glassformer.trials.baselines.names; assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])

@@ -14,15 +14,14 @@ from glassformer.families.recognition import infer_config
 from glassformer.models.build import build_language_model
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.trials.baselines.language import (
-    USUAL,
+    DEFAULT_DISCOUNTS,
     KneserNey,
     best_length,
     discounts_of,
     judge_unigrams,
     records_of,
 )
-from glassformer.trials.baselines.names import NGRAM, UNIGRAM
-from glassformer.trials.baselines.registry import evaluate_baseline
+from glassformer.trials.baselines.registry import NGRAM, UNIGRAM, evaluate_baseline
 from glassformer.trials.jobs import FLOOR
 from helpers.running import tiny
 from helpers.simulated import judged
@@ -72,10 +71,10 @@ class Slow:
     def _discounts(counts: dict[Gram, int]) -> list[float]:
         n = [sum(count == k for count in counts.values()) for k in range(5)]
         if min(n[1:]) == 0:
-            return [0.0, *USUAL]
+            return [0.0, *DEFAULT_DISCOUNTS]
         y = n[1] / (n[1] + 2 * n[2])
         found = [k - (k + 1) * y * n[k + 1] / n[k] for k in (1, 2, 3)]
-        return [0.0, *found] if all(0 < d <= k for k, d in enumerate(found, 1)) else [0.0, *USUAL]
+        return [0.0, *found] if all(0 < d <= k for k, d in enumerate(found, 1)) else [0.0, *DEFAULT_DISCOUNTS]
 
     def chance(self, word: int, history: Gram) -> float:
         return self._at(word, history[-(self.order - 1) :] if self.order > 1 else ())
@@ -148,7 +147,7 @@ def test_discounts() -> None:
     counts = np.array([1] * 60 + [2] * 20 + [3] * 10 + [4] * 6 + [9] * 4)
     y = 60 / 100
     np.testing.assert_allclose(discounts_of(counts), [0, 1 - 2 * y / 3, 2 - 3 * y / 2, 3 - 4 * y * 0.6])
-    np.testing.assert_allclose(discounts_of(np.array([50, 60, 70])), [0, *USUAL])
+    np.testing.assert_allclose(discounts_of(np.array([50, 60, 70])), [0, *DEFAULT_DISCOUNTS])
 
 
 # --- as a floor ---

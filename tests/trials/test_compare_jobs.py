@@ -90,7 +90,7 @@ def test_floors_references_and_models_are_judged_on_the_same_examples(tmp_path: 
 def test_a_text_of_which_only_the_beginning_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job(name="n-gram", kind=FLOOR, settings={"data.path": "copy:rows=60", **HELD})
     assert done(job, tmp_path / "a").note == ""
-    monkeypatch.setattr("glassformer.trials.baselines.language.MOST_COUNTED", 50)
+    monkeypatch.setattr("glassformer.trials.baselines.language.MAX_COUNTED", 50)
     assert done(job, tmp_path / "b").note.startswith("counted the first 50 of ")
 
 

@@ -1,4 +1,4 @@
-"""What is searched: settings, and for each the values that may be tried. Torch-free."""
+"""Search spaces: settings, and the values of each that may be tried. Torch-free."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,31 +9,32 @@ from glassformer.config.resolve import ALIASES, BUDGETS, FIELDS, SECTIONS, full_
 from glassformer.config.setting import check_value, choices_of, kind_of, parse, value_text
 
 Plain = str | int | float | bool | None
+Conditions = Mapping[str, tuple[Plain, ...]]
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """A setting that is searched, and what it may be: one of `values`, or a number from `low` to `high`."""
+    """A setting to search, and its candidates: one of `values`, or a number from `low` to `high`."""
 
     key: str
     values: tuple[Plain, ...] = ()
     low: float = 0.0
     high: float = 0.0
     log: bool = False
-    """A factor counts alike at both ends of the range."""
+    """Whether the range is sampled on a logarithmic scale."""
     step: float | None = None
     whole: bool = False
-    when: Mapping[str, tuple[Plain, ...]] = field(default_factory=dict)
-    """Other settings, and the values of theirs that it goes with; empty: always."""
+    when: Conditions = field(default_factory=dict)
+    """Values of other settings under which the dimension applies; empty: always."""
 
     @property
     def name(self) -> str:
-        """A setting may have several ranges, each under its condition."""
+        """The setting with its conditions: a setting may have several ranges, each under a condition."""
         conditions = [f"{key} {'/'.join(map(to_word, values))}" for key, values in self.when.items()]
         return self.key + (f" ({', '.join(conditions)})" if conditions else "")
 
     def holds(self, value: Any) -> bool:
-        """Whether this value may be tried."""
+        """Return whether a value may be tried."""
         if self.values:
             return any(value == own and isinstance(value, bool) == isinstance(own, bool) for own in self.values)
         if value is None or isinstance(value, bool | str) or not self.low <= value <= self.high:
@@ -46,7 +47,7 @@ class Dimension:
         return all(values.get(key) in wanted for key, wanted in self.when.items())
 
     def to_plain(self) -> Any:
-        """The dimension as a person writes it in YAML."""
+        """Return the dimension as YAML spells it."""
         when = {"when": {key: list(values) for key, values in self.when.items()}} if self.when else {}
         if self.values:
             return {"choices": list(self.values), **when} if when else list(self.values)
@@ -57,7 +58,7 @@ class Dimension:
 
 
 def sample(space: Sequence[Dimension], suggest: Callable[[Dimension], Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings drawn from a space; `known`: what those have that are not searched, which conditions ask for."""
+    """Draw settings from a space. `known`: values of the settings that are not searched, for conditions."""
     drawn: dict[str, Any] = {}
     for dimension in space:
         if dimension.key not in drawn and dimension.applies({**known, **drawn}):
@@ -66,59 +67,58 @@ def sample(space: Sequence[Dimension], suggest: Callable[[Dimension], Any], know
 
 
 def plain(space: Sequence[Dimension]) -> dict[str, Any]:
-    """The space as a person writes it in YAML: by setting; one with several ranges has a list of them."""
+    """Return a space as YAML spells it, by setting; a setting with several ranges has a list of them."""
     out: dict[str, Any] = {}
     for dimension in space:
         out.setdefault(dimension.key, []).append(dimension.to_plain())
     return {key: ranges[0] if len(ranges) == 1 else ranges for key, ranges in out.items()}
 
 
-# --- from what a person wrote ---
+# --- reading a space ---
 
-CHOICES = ("choices", "when")
+CHOICE_KEYS = ("choices", "when")
+RANGE_KEYS = ("low", "high", "log", "step", "when")
 UNSEARCHABLE = {
     "model.encoder": "name the models to choose from with --model, as in --model bag,cnn",
     "training.choose_by": "it decides which trial is the best, so it cannot be searched: set --training.choose_by NAME",
-    "training.seed": "a lucky seed is no setting; --seeds N judges each trial by several",
+    "training.seed": "a lucky seed is not a setting; --seeds N scores each trial by several seeds",
 }
-RANGE = ("low", "high", "log", "step", "when")
+
+
+def _refuse(condition: object, message: str) -> None:
+    if condition:
+        raise SettingError(message)
 
 
 def read_space(spec: Mapping[str, Any], where: str) -> list[Dimension]:
-    """A space from YAML: `model.width: [64, 128]`, `training.lr: {low: 1e-4, high: 1e-2, log: true}`."""
+    """Read a space from YAML: `model.width: [64, 128]`, `training.lr: {low: 1e-4, high: 1e-2, log: true}`."""
     out: list[Dimension] = []
     for key, value in dotted(spec).items():
         label = f"{where}: {key}"
         key = full_key(key)
-        if key not in keys():
-            raise SettingError(f"{where}: {unknown('setting', key, [*keys(), *ALIASES])}")
-        if key in UNSEARCHABLE:
-            raise SettingError(f"{label}: {UNSEARCHABLE[key]}")
-        if key.startswith("data.") and key not in ("data.shift", "data.flip"):
-            raise SettingError(f"{label} decides what is compared with what, and cannot be searched")
+        _refuse(key not in keys(), f"{where}: {unknown('setting', key, [*keys(), *ALIASES])}")
+        _refuse(key in UNSEARCHABLE, f"{label}: {UNSEARCHABLE.get(key)}")
+        compared = key.startswith("data.") and key not in ("data.shift", "data.flip")
+        _refuse(compared, f"{label} decides what is compared with what, and cannot be searched")
         several = isinstance(value, list) and len(value) > 0 and all(isinstance(part, dict) for part in value)
         out += [_dimension(key, part, label) for part in (value if several else [value])]
-    if not out:
-        raise SettingError(f"{where} names no setting to search, as in: model.width: [64, 128]")
+    _refuse(not out, f"{where} names no setting to search, as in: model.width: [64, 128]")
     searched = [dimension.key for dimension in out]
     for place, dimension in enumerate(out):
         for key in dimension.when:
-            if key in searched and key not in searched[:place]:
-                raise SettingError(f"{where}: {dimension.key} depends on {key}, which must stand before it")
-    budgets = [key for key in searched if key in BUDGETS]
-    if len(set(budgets)) > 1:
-        raise SettingError(f"{where}: {budgets[0]} and {budgets[1]} both say how long to train: search one of them")
+            late = key in searched and key not in searched[:place]
+            _refuse(late, f"{where}: {dimension.key} depends on {key}, which must come before it")
+    budgets = list(dict.fromkeys(key for key in searched if key in BUDGETS))
+    _refuse(len(budgets) > 1, f"{where}: {' and '.join(budgets[:2])} both say how long to train: search one of them")
     return out
 
 
 def dotted(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Sections written as such (`model:` and beneath it `width: …`) to dotted keys."""
+    """Replace sections (`model:` and below it `width: …`) by dotted keys."""
     out: dict[str, Any] = {}
     for key, value in spec.items():
-        if key in SECTIONS and isinstance(value, dict):
-            out |= {f"{key}.{name}": inner for name, inner in value.items()}
-        else:
-            out[str(key)] = value
+        is_section = key in SECTIONS and isinstance(value, dict)
+        out |= {f"{key}.{name}": inner for name, inner in value.items()} if is_section else {str(key): value}
     return out
 
 
@@ -128,10 +128,9 @@ def _dimension(key: str, value: Any, label: str) -> Dimension:
     if not isinstance(value, dict):
         raise SettingError(f"{label} wants a list of values or a range {{low: …, high: …}}, not {value!r}; "
                            f"one value is a flag: --{key} {to_word(value)}")  # fmt: skip
-    known = CHOICES if "choices" in value else RANGE
+    known = CHOICE_KEYS if "choices" in value else RANGE_KEYS
     for name in value:
-        if name not in known:
-            raise SettingError(f"{label}: {unknown('word', str(name), known)}")
+        _refuse(name not in known, f"{label}: {unknown('word', str(name), known)}")
     when = _conditions(value.get("when") or {}, label)
     if "choices" in value:
         return Dimension(key, values=_choices(key, value["choices"], label), when=when)
@@ -139,50 +138,40 @@ def _dimension(key: str, value: Any, label: str) -> Dimension:
 
 
 def _choices(key: str, values: Any, label: str) -> tuple[Plain, ...]:
-    if not isinstance(values, list) or not values:
-        raise SettingError(f"{label} has no values to choose from, as in [1, 2]")
+    _refuse(not isinstance(values, list) or not values, f"{label} has no values to choose from, as in [1, 2]")
     parsed = tuple(_value(key, value, label) for value in values)
     for place, value in enumerate(parsed):
-        if value in parsed[:place]:
-            raise SettingError(f"{label} has {to_word(value)} twice")
+        _refuse(value in parsed[:place], f"{label} has {to_word(value)} twice")
     return parsed
 
 
-def _conditions(spec: Any, label: str) -> dict[str, tuple[Plain, ...]]:
+def _conditions(spec: Any, label: str) -> Conditions:
     if not isinstance(spec, dict):
         raise SettingError(f"{label}: when wants a setting and its values, as in when: {{model.head_layers: [1, 2]}}")
     out = {}
-    for key, values in spec.items():
-        whole = full_key(key)
-        if whole not in keys():
-            raise SettingError(f"{label}: when: {unknown('setting', str(key), keys())}")
-        out[whole] = _choices(whole, values if isinstance(values, list) else [values], f"{label}: when: {key}")
+    for name, values in spec.items():
+        key = full_key(name)
+        _refuse(key not in keys(), f"{label}: when: {unknown('setting', str(name), keys())}")
+        out[key] = _choices(key, values if isinstance(values, list) else [values], f"{label}: when: {name}")
     return out
 
 
-def _range(key: str, value: Mapping[str, Any], label: str, when: dict[str, tuple[Plain, ...]]) -> Dimension:
+def _range(key: str, value: Mapping[str, Any], label: str, when: Conditions) -> Dimension:
     kind = kind_of(FIELDS[key])[0]
     if kind not in (int, float):
         examples = choices_of(key, FIELDS[key].metadata["rule"]) or ("true", "false")
         raise SettingError(f"{label} is not a number: list its values, as in [{', '.join(examples)}]")
     for name in ("low", "high"):
-        if value.get(name) is None:
-            raise SettingError(f"{label}: a range has low and high, and {name} is missing")
+        _refuse(value.get(name) is None, f"{label}: a range has low and high, and {name} is missing")
     low, high = (_value(key, value[name], f"{label}: {name}") for name in ("low", "high"))
     log = value.get("log", False)
-    if not isinstance(log, bool):
-        raise SettingError(f"{label}: log is true or false, not {log!r}")
+    _refuse(not isinstance(log, bool), f"{label}: log is true or false, not {log!r}")
     step = None if value.get("step") is None else parse(f"{label}: step", FIELDS[key], value["step"])
-    problems = {
-        f"low {low:g} must be below high {high:g}": low >= high,
-        f"log needs low above 0, and it is {low:g}": log and low <= 0,
-        f"step {step or 0:g} must be above 0, and at most {high - low:g}": step is not None
-        and not 0 < step <= high - low,
-        "give log or step, not both": log and step is not None,
-    }
-    for problem, holds in problems.items():
-        if holds:
-            raise SettingError(f"{label}: {problem}")
+    _refuse(low >= high, f"{label}: low {low:g} must be below high {high:g}")
+    _refuse(log and low <= 0, f"{label}: log needs low above 0, and it is {low:g}")
+    if step is not None:
+        _refuse(not 0 < step <= high - low, f"{label}: step {step:g} must be above 0, and at most {high - low:g}")
+        _refuse(log, f"{label}: give log or step, not both")
     return Dimension(key, low=low, high=high, log=log, step=step, whole=kind is int, when=when)
 
 
@@ -198,7 +187,7 @@ def _value(key: str, value: Any, label: str) -> Any:
 
 
 def to_word(value: Any) -> str:
-    """A value as YAML writes it."""
+    """Return a value as YAML spells it."""
     if value is None:
         return "null"
     return f"{value:g}" if isinstance(value, float) else value_text(value)

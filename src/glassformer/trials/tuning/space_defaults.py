@@ -1,4 +1,4 @@
-"""What is searched where nobody says: around where each model's settings start. Torch-free."""
+"""Default search spaces, around the defaults of each model. Torch-free."""
 
 import math
 from collections.abc import Collection
@@ -11,31 +11,31 @@ from glassformer.config.presets import IMAGE, TABLE, has_decoder, labels_example
 from glassformer.config.resolve import BUDGETS, WORDS, Config
 from glassformer.trials.tuning.space import Dimension
 
-SIZED = ("model.layers", "model.heads", "model.width")
-"""What a size that was asked for decides."""
-FACTOR = 8
-"""The learning rate is searched from so much below its start to so much above."""
+SIZE_KEYS = ("model.layers", "model.heads", "model.width")
+"""Settings that `model.size` sets."""
+LR_FACTOR = 8
+"""The learning rate is searched from its default divided by this factor to its default times it."""
 POOLS = {
     "average": ("mean", "sum", "max"),
     "transformer": ("mean", "max", "attention", "first"),
     **dict.fromkeys(("window", "cnn"), ("max", "mean", "attention")),
     **dict.fromkeys(RECURRENT, ("max", "mean", "attention", "last")),
 }
-RUNS = (3, 4, 5, 6)
-"""Characters of the longest run in a bag of characters."""
-MOST_BUCKETS = 2**20
-HEAD = {"model.head_layers": (1, 2)}
-
+NGRAM_LENGTHS = (3, 4, 5, 6)
+"""Maximum length of the n-grams in a bag of character n-grams."""
+MAX_BUCKETS = 2**20
+WITH_HIDDEN_LAYER = {"model.head_layers": (1, 2)}
 
 Candidates = list[tuple[Dimension, bool]]
-"""Dimensions, and whether each is searched here."""
+"""Dimensions, and whether each is searched for this model and data."""
 
 
 def default_space(config: Config, fixed: Collection[str], characters: int | None = None) -> list[Dimension]:
-    """The space for a model on this data, as `config` would train it; what is `fixed` is not searched. `characters`: of
-    all texts together, where that is known.
+    """Return the space for a model on this data, without `fixed` settings.
+
+    `config`: the configuration that would be trained; `characters`: total length of the texts, None if unknown.
     """
-    fixed = {*fixed, *SIZED} if "model.size" in fixed else fixed
+    fixed = {*fixed, *SIZE_KEYS} if "model.size" in fixed else fixed
     if config.is_finetuned:
         candidates = _finetuned(config, fixed)
     else:
@@ -48,7 +48,7 @@ def default_space(config: Config, fixed: Collection[str], characters: int | None
 
 
 def _is_open(dimension: Dimension, config: Config, fixed: Collection[str]) -> bool:
-    """Whether nobody gave it, and it does something here."""
+    """Return whether a dimension is not fixed and has an effect in this configuration."""
     if dimension.when:
         idle = any(key in fixed and config.get(key) not in values for key, values in dimension.when.items())
     else:
@@ -57,7 +57,7 @@ def _is_open(dimension: Dimension, config: Config, fixed: Collection[str]) -> bo
 
 
 def _with_start(dimension: Dimension, config: Config) -> Dimension:
-    """The dimension with the value that the setting starts from among its values."""
+    """Return the dimension with the default of the setting among its values."""
     start = config.get(dimension.key)
     if not dimension.values or dimension.when or dimension.holds(start):
         return dimension
@@ -67,7 +67,7 @@ def _with_start(dimension: Dimension, config: Config) -> Dimension:
 
 
 def _finetuned(config: Config, fixed: Collection[str]) -> Candidates:
-    """What is searched of a model that begins from another run: all but its body."""
+    """Return candidates for a model that is fine-tuned from a run: all settings but those of its body."""
     body = ("training.optimizer", "training.average")
     labels = labels_examples(config.task)
     head_alone = labels and config.training.last_blocks == 0 and not config.model.head_layers
@@ -82,17 +82,17 @@ def _finetuned(config: Config, fixed: Collection[str]) -> Candidates:
 
 
 def _training(config: Config, fixed: Collection[str]) -> Candidates:
-    """How it is trained."""
+    """Return candidates for training."""
     training = config.training
     lr, decay, epochs = training.lr or 1e-3, training.weight_decay, training.epochs or 0.0
     has_budget = any(budget in fixed for budget in BUDGETS)
     return [
-        (Dimension("training.lr", low=_round(lr / FACTOR), high=_round(lr * FACTOR), log=True), True),
+        (Dimension("training.lr", low=_round(lr / LR_FACTOR), high=_round(lr * LR_FACTOR), log=True), True),
         (choice("training.optimizer", "muon", "adamw"), _has_transformer(config)),
         (Dimension("training.weight_decay", low=min(1e-3, decay), high=max(0.3, decay), log=True), decay > 0),
         (choice("training.weight_decay", 0.0, 0.001, 0.01, 0.1), decay <= 0),
         (Dimension("training.epochs", low=epochs / 2, high=2 * epochs, log=True), epochs > 0 and not has_budget),
-        # of a number of updates, a larger batch would only be a longer training
+        # with a fixed number of updates, a larger batch would only train longer
         (choice("training.batch_size", 16, 32, 64, 128), training.steps is None),
         (choice("training.label_smoothing", 0.0, 0.05, 0.1), True),
         (choice("training.average", None, 50, 200), True),
@@ -100,7 +100,7 @@ def _training(config: Config, fixed: Collection[str]) -> Candidates:
 
 
 def _tokens(config: Config, characters: int | None) -> Candidates:
-    """What it reads."""
+    """Return candidates for the tokenizer and the bag."""
     subwords = has_decoder(config.task) and config.tokenizer.kind == "bpe"
     words = labels_examples(config.task) and config.data.kind in WORDS  # a language model's loss is that of a token
     bag = words and config.model.encoder == "bag"
@@ -113,7 +113,7 @@ def _tokens(config: Config, characters: int | None) -> Candidates:
             words and config.tokenizer.file is None,
         ),
         (choice("model.ngrams", 1, 2, 3, when={"tokenizer.kind": ("word", "bpe")}), bag),
-        (choice("model.ngrams", *RUNS, when=spelled), bag),
+        (choice("model.ngrams", *NGRAM_LENGTHS, when=spelled), bag),
         (Dimension("model.words", low=0, high=3, whole=True, when=spelled), bag),
         (choice("model.buckets", *_buckets(characters), when=spelled), bag),
         (choice("model.weighting", "tfidf", "counts"), bag),
@@ -122,15 +122,15 @@ def _tokens(config: Config, characters: int | None) -> Candidates:
 
 
 def _buckets(characters: int | None) -> tuple[int, int]:
-    """Places for runs of characters: as many as there can be runs, or a million; and a quarter of that."""
-    most = MOST_BUCKETS
+    """Return two numbers of buckets: a power of two for all character n-grams (at most 2^20), and a quarter of it."""
+    most = MAX_BUCKETS
     if characters is not None:
-        most = min(most, 2 ** math.ceil(math.log2(max(8, max(RUNS) * characters))))
+        most = min(most, 2 ** math.ceil(math.log2(max(8, max(NGRAM_LENGTHS) * characters))))
     return most // 4, most
 
 
 def _shape(config: Config, fixed: Collection[str]) -> Candidates:
-    """How it is built: whatever some encoder has; what this one has no use for is left out later."""
+    """Return candidates for the model; `_is_open` removes those that its encoder does not use."""
     model, recurrent, labels = config.model, config.model.encoder in RECURRENT, labels_examples(config.task)
     widths = [model.width] if "model.width" in fixed else _widths(model.width)
     if "model.heads" in fixed and _has_transformer(config):
@@ -152,14 +152,17 @@ def _shape(config: Config, fixed: Collection[str]) -> Candidates:
 
 
 def _head(config: Config) -> Candidates:
-    """How it answers, and what images are changed by."""
+    """Return candidates for pooling, the head and the augmentation of images."""
     encoder, kind, labels = config.model.encoder, config.data.kind, labels_examples(config.task)
     pools = ("flatten", "mean", "max") if encoder == "cnn" and kind == IMAGE else POOLS.get(encoder, ())
     hidden = sorted({64, 128, 256, config.model.head_hidden or 128})
     return [
         (choice("model.pool", *pools), labels and bool(pools) and kind != TABLE),
         (choice("model.head_layers", *((1, 2) if encoder == "mlp" else (0, 1))), labels),
-        (choice("model.head_hidden", *hidden, when=HEAD), labels and config.idle("model.head_layers") is None),
+        (
+            choice("model.head_hidden", *hidden, when=WITH_HIDDEN_LAYER),
+            labels and config.idle("model.head_layers") is None,
+        ),
         (choice("data.shift", 0, 1, 2), kind == IMAGE),
     ]
 
@@ -173,11 +176,11 @@ def choice(key: str, *values: Any, when: dict[str, tuple[Any, ...]] | None = Non
 
 
 def _widths(start: int) -> list[int]:
-    """Half of it, it, and double, in steps of 16 where that is possible."""
+    """Return half of a width, the width and its double, as multiples of 16 if the width is one, else of 8."""
     grain = 16 if start % 16 == 0 else 8
     return sorted({max(grain, round(start * factor / grain) * grain) for factor in (0.5, 1.0, 2.0)} | {start})
 
 
 def _round(number: float) -> float:
-    """The number to two digits, which is how a person would write it."""
+    """Round a number to two digits."""
     return round(number, 1 - math.floor(math.log10(number)))
