@@ -58,7 +58,7 @@ def test_a_second_time_nothing_is_trained(command: Command, tmp_path: Path, comp
     found = json.loads(out)
     assert [row["name"] for row in found["rows"]] == ["linear"]
     assert found["mode"] == "ladder"
-    assert "1 of 1 are there already" in err
+    assert "1 of 1 are done already" in err
     assert "linear: accuracy 0." in err
     assert "(done before)" in err
     assert "linear: training" not in err
@@ -126,7 +126,7 @@ def test_ctrl_c_is_one_line(command: Command, monkeypatch: pytest.MonkeyPatch) -
     code, _, err = command(*QUICK)
     assert code == 1
     assert [line for line in err.splitlines() if "stopped" in line] == [
-        "stopped; what is done is kept in runs/compare-iris-1, and the same command goes on from there"
+        "stopped; finished jobs are kept in runs/compare-iris-1, and the same command continues there"
     ]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from glassformer.families.base import Family
 from glassformer.tasks.base import Evaluation
 from glassformer.trials.jobs import FLOOR, REFERENCE, TRAINED, CurvePoint, Job, Outcome
-from glassformer.trials.running.scoring import outcome_of
+from glassformer.trials.running.scoring import scored
 
 EXAMPLES = 1000
 
@@ -69,4 +69,4 @@ def reference(accuracy: float, seconds: float = 2.0) -> list[Outcome]:
 
 def judged(evaluation: Evaluation, family: Family) -> Outcome:
     """The outcome of some job that was evaluated so."""
-    return outcome_of(Job(name="some"), "test", evaluation, family)
+    return scored(Outcome(job=Job(name="some"), part="test"), evaluation, family)

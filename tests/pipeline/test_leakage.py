@@ -11,7 +11,7 @@ import glassformer as gf
 from glassformer.config.errors import Misuse
 from glassformer.families.evaluate import own_corpus
 from glassformer.runs.run import Run
-from glassformer.trials.jobs import GIVEN, Job
+from glassformer.trials.jobs import EXISTING, Job
 from glassformer.trials.running.execution import run_job
 
 BAG = {"model": "bag", "epochs": 15, "draft": True, "device": "cpu", "training.threads": 1, "training.lr": 0.05}
@@ -68,7 +68,7 @@ def test_a_run_keeps_its_split(three_cases: str, tmp_path: Path) -> None:
     ):
         gf.train(out=run, resume=True, epochs=17, **{"data.same_text": "normal"})
     settings = {"data.path": three_cases, "data.validation_fraction": 0.2, "data.test_fraction": 0.1, "run": run}
-    outcome = run_job(Job(name="run", kind=GIVEN, settings=settings), tmp_path, "test", lambda **event: None)
+    outcome = run_job(Job(name="run", kind=EXISTING, settings=settings), tmp_path, "test", lambda **event: None)
     assert outcome is not None
     assert outcome.seen  # in other letters
 

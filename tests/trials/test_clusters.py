@@ -45,7 +45,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Slurm's commands work, and are asked often."""
     with slurm_commands(tmp_path_factory.mktemp("slurm")) as patch:
         patch.setattr(slurm_backend, "ASK_EVERY", 0.5)
-        patch.setattr(slurm_backend, "SETTLE", 0.0)
+        patch.setattr(slurm_backend, "SETTLE_SECONDS", 0.0)
         yield
 
 
@@ -165,8 +165,8 @@ def test_ctrl_c_cancels_and_a_kill_does_not(slurm: None, local: dict[str, Any], 
     process.send_signal(signal.SIGINT)
     code, _, err = finish(process)
     assert code == 1
-    assert "of Slurm cancelled: what runs saves where it stands" in err
-    assert err.strip().splitlines()[-1].endswith("the same command goes on from there")
+    assert "of Slurm cancelled: those that run save a checkpoint" in err
+    assert err.strip().splitlines()[-1].endswith("the same command continues there")
     assert slurm_says("squeue", "--noheader") == ""
     stopped = steps_saved(run)[-1]
     assert 0 < stopped < STEPS
@@ -223,7 +223,7 @@ def test_workers_of_ray_that_are_lost_end_in_the_same_table(ray: Any, local: dic
         if event.what == "stepped":
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt, match="the same command goes on from there"):
+    with pytest.raises(KeyboardInterrupt, match="the same command continues there"):
         compare(DATA, out=out, on="ray", listen=stop, **LONG)
     assert any(steps_saved(run) for run in out.glob("jobs/*/run"))
 

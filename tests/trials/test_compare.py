@@ -77,7 +77,7 @@ def test_rows_files_and_runs(iris: tuple[Path, Comparison, list[JobEvent]]) -> N
 def test_what_happens_is_heard(iris: tuple[Path, Comparison, list[JobEvent]]) -> None:
     _, _, heard = iris
     linear = [event.what for event in heard if event.job.name == "linear" and event.what != "stepped"]
-    assert linear == ["waiting", "begun", "started", *["validated"] * 3, "judging", "done"]
+    assert linear == ["waiting", "begun", "started", *["validated"] * 3, "scoring", "done"]
     bag = [event for event in heard if event.job.name == "bag"]
     assert [event.what for event in bag] == ["waiting", "begun", "failed"]
     assert "bag does not read tables" in (bag[-1].error or "")
@@ -258,21 +258,21 @@ def test_a_process_killed_by_the_system_is_a_row(tmp_path: Path) -> None:
         engine = Engine(folder=folder, part="test", backend=backend, hear=kill)
         (outcome,) = engine.run([job])
     assert outcome.error is not None
-    assert outcome.error.startswith("it was killed by the system, most likely for want of memory")
+    assert outcome.error.startswith("it was killed by the system, most likely for lack of memory")
     assert folder.outcome(job) == outcome
 
 
 @pytest.mark.slow
 def test_stopped_and_killed_it_ends_with_the_same_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C, then the kill of the whole comparison, then to the end: bit for bit as if nothing had happened."""
-    monkeypatch.setattr("glassformer.trials.backends.local.GRACE", PATIENCE)
+    monkeypatch.setattr("glassformer.trials.backends.local.GRACE_SECONDS", PATIENCE)
     out = tmp_path / "out"
 
     def stop(event: JobEvent) -> None:
         if event.what == "stepped":
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt, match="the same command goes on from there"):
+    with pytest.raises(KeyboardInterrupt, match="the same command continues there"):
         compare(DATA, out=out, listen=stop, **LONG)
     run = out / "jobs" / "rnn-0" / "run"
     stopped = steps_saved(run)[-1]

@@ -13,7 +13,7 @@ from glassformer.config.errors import Misuse
 from glassformer.config.resolve import flatten
 from glassformer.runs.files import write_json
 from glassformer.runs.run import Run
-from glassformer.trials.jobs import FLOOR, GIVEN, REFERENCE, Job, Outcome
+from glassformer.trials.jobs import EXISTING, FLOOR, REFERENCE, Job, Outcome
 from glassformer.trials.running.candidates import UNMASKED
 from glassformer.trials.running.execution import run_job
 from glassformer.trials.running.folder import JOB, OUTCOME
@@ -102,7 +102,7 @@ def test_a_run_that_has_learned_from_what_it_is_judged_on(tmp_path: Path) -> Non
 
     def found(name: str, **settings: Any) -> Outcome:
         run = train(table, out=tmp_path / name, refit=name != "plain", **how, **settings).run
-        return done(Job(name=name, kind=GIVEN, settings={**here, "run": run}), tmp_path / f"job-{name}")
+        return done(Job(name=name, kind=EXISTING, settings={**here, "run": run}), tmp_path / f"job-{name}")
 
     whole = found("refitted")
     assert (whole.seen, whole.note) == (
@@ -117,16 +117,16 @@ def test_a_run_that_has_learned_from_what_it_is_judged_on(tmp_path: Path) -> Non
 @pytest.mark.slow
 def test_a_run_that_was_there_before(tmp_path: Path) -> None:
     same = train(OPINIONS, out=tmp_path / "same", draft=True, **settings_of(OPINIONS, labelled("lstm")))
-    given = Job(name="same", kind=GIVEN, settings={"data.path": OPINIONS, "run": same.run})
+    given = Job(name="same", kind=EXISTING, settings={"data.path": OPINIONS, "run": same.run})
     outcome = done(given, tmp_path / "a")
     assert outcome.metrics == evaluate(same.run, part="test").metrics
     assert outcome.note == ""
     assert outcome.run == str(Path(same.run).resolve())
-    other = Job(name="same", kind=GIVEN, settings={"data.path": OPINIONS, "data.split_seed": 3, "run": same.run})
+    other = Job(name="same", kind=EXISTING, settings={"data.path": OPINIONS, "data.split_seed": 3, "run": same.run})
     assert done(other, tmp_path / "b").note == ""  # the test rows of this data are its own: they were not learned from
-    less = Job(name="same", kind=GIVEN, settings={"data.path": "opinions:rows=160", "run": same.run})
+    less = Job(name="same", kind=EXISTING, settings={"data.path": "opinions:rows=160", "run": same.run})
     assert "other data: it may have seen some of these" in done(less, tmp_path / "c").note
-    wrong = Job(name="same", kind=GIVEN, settings={"data.path": "iris", "run": same.run})
+    wrong = Job(name="same", kind=EXISTING, settings={"data.path": "iris", "run": same.run})
     with pytest.raises(
         Misuse, match=r"is a run of classification \(text\), and classification \(table\) is compared here"
     ):

@@ -109,7 +109,7 @@ def test_a_comparison_in_cpu_seconds(tmp_path: Path) -> None:
     assert first.budget == "0.05 CPU seconds each"
     assert first.rows[0].updates[0] >= 1
     again = compare("iris", cpu_seconds=0.05, say=said.append, **asked)
-    assert any("1 of 1 are there already" in line for line in said)
+    assert any("1 of 1 are done already" in line for line in said)
     assert again.rows[0].updates == first.rows[0].updates
     with pytest.raises(Misuse, match=r"another --cpu-seconds \(0.05, not 0.1\)"):
         compare("iris", cpu_seconds=0.1, **asked)

@@ -19,7 +19,7 @@ from glassformer.config.errors import Misuse, RunError
 from glassformer.config.messages import listening
 from glassformer.trials.backends import gpus, options, ray_cluster
 from glassformer.trials.backends.base import ProcessSpec
-from glassformer.trials.backends.gpus import CONTEXT, Gpu, assign_gpus, gpu_share, visible_gpus
+from glassformer.trials.backends.gpus import CONTEXT_BYTES, Gpu, assign_gpus, gpu_share, visible_gpus
 from glassformer.trials.backends.local import Local
 from glassformer.trials.backends.ray_cluster import RayCluster
 from glassformer.trials.jobs import Job
@@ -74,7 +74,7 @@ def test_no_gpu_is_ever_too_full(needs: list[int], usable: list[int]) -> None:
     for gpu in there:
         held = [named[name] for name, on in found.items() if on == gpu.name]
         assert gpu.usable is not None
-        assert not held or sum(held) + CONTEXT * (len(held) - 1) <= gpu.usable
+        assert not held or sum(held) + CONTEXT_BYTES * (len(held) - 1) <= gpu.usable
         assert not held or sum(gpu_share(need, gpu.usable) for need in held) <= 1 + len(held) / gpus.SHARES
     idle = [gpu for gpu in there if gpu.name not in found.values()]
     assert not [name for name, need in named.items() for gpu in idle if name not in found and need <= (gpu.usable or 0)]
@@ -109,7 +109,7 @@ def test_what_cells_hold_by_their_plans() -> None:
     others = [
         Job(name="majority class", kind="floor", settings=base),
         Job(name="cpu", settings={**base, "training.device": "cpu"}),
-        Job(name="runs/x", kind="given", settings=base),
+        Job(name="runs/x", kind="existing run", settings=base),
         Job(name="broken", settings={**base, "model.encoder": "none such"}),
     ]
     said: list[str] = []
@@ -182,7 +182,9 @@ def test_small_ones_share_a_gpu_and_what_fits_none_is_refused(tmp_path: Path, mo
 def test_auto_without_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(options, "visible_gpus", lambda *, measured: [])
     planned: list[str] = []
-    backend = options.BackendOptions().make(tmp_path, "compare", plan=lambda: {str(planned.append("all")): None})
+    backend = options.BackendOptions(share_gpus=True).make(
+        tmp_path, "compare", plan=lambda: {str(planned.append("all")): None}
+    )
     assert backend == Local(jobs=1, threads=None, gpus=[])
     assert not planned
     with monkeypatch.context() as patch:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from glassformer.statistics.intervals import mean_interval, share_interval
-from glassformer.trials.jobs import FLOOR, GIVEN, REFERENCE, Job, Outcome
+from glassformer.trials.jobs import EXISTING, FLOOR, REFERENCE, Job, Outcome
 from glassformer.trials.results.comparison import Comparison, summarise
 from glassformer.trials.results.verdict import BEST, LEVEL, RECOMMENDED
 from helpers.simulated import failed, floor, outcomes_of
@@ -209,7 +209,8 @@ def test_two_examples_tell_nothing() -> None:
 
 def test_runs_of_before_and_what_to_know_of_them() -> None:
     given = [
-        replace(one, note="it may have seen these examples") for one in outcomes_of("runs/a", 0.8, kind=GIVEN, seeds=1)
+        replace(one, note="it may have seen these examples")
+        for one in outcomes_of("runs/a", 0.8, kind=EXISTING, seeds=1)
     ]
     assert marks(of(given, outcomes_of("cnn", 0.7)))["runs/a"] == [
         BEST, RECOMMENDED, "trained before", "it may have seen these examples",
@@ -217,7 +218,7 @@ def test_runs_of_before_and_what_to_know_of_them() -> None:
 
 
 def test_what_has_learned_from_the_examples_has_no_rank() -> None:
-    seen = [replace(one, seen=True) for one in outcomes_of("runs/a", 0.99, kind=GIVEN, seeds=1)]
+    seen = [replace(one, seen=True) for one in outcomes_of("runs/a", 0.99, kind=EXISTING, seeds=1)]
     found = of(seen, outcomes_of("cnn", 0.7), outcomes_of("lstm", 0.8))
     assert [row.name for row in found.rows] == ["lstm", "cnn", "runs/a"]
     assert found.behind[2] is None

@@ -102,7 +102,7 @@ def test_the_same_command_finds_its_folder(tmp_path: Path, monkeypatch: pytest.M
 def test_another_search_in_the_same_place_is_refused(five: TuneResult) -> None:
     with pytest.raises(Misuse, match=r"holds another search: --training.steps was 3, and now is 4; name another --out"):
         search(Path(five.out), 5, steps=4)
-    with pytest.raises(Misuse, match=r"was another one: --training.steps was 3, and now is 4"):
+    with pytest.raises(Misuse, match=r"is a different one: --training.steps was 3, and now is 4"):
         search(Path(five.out).parent / "other", 5, steps=4, storage=Path(five.out) / "study.log")
 
 
@@ -152,7 +152,7 @@ def test_a_space_for_several_models(tmp_path: Path) -> None:
         "bag": ["training.lr", "model.dropout"],
         "cnn": ["training.lr", "model.kernel", "model.dropout"],
     }
-    with pytest.raises(SettingError, match=r"space: model.window is given, or used by none of bag, cnn"):
+    with pytest.raises(SettingError, match=r"space: model.window is fixed, or used by none of bag, cnn"):
         plan_search(DATA, ["bag", "cnn"], {"steps": 2}, space={**space, "model.window": [3, 5]})
 
 
@@ -273,8 +273,8 @@ def test_a_search_is_the_same_in_another_process(five: TuneResult, tmp_path: Pat
         ({"model": "average,bga"}, "unknown model 'bga'; did you mean bag?"),
         ({"model": "bag,bag"}, "names a model twice"),
         ({"space": {"model.kernel": [2, 3]}}, "space: model.kernel is not used by average; it belongs to cnn"),
-        ({"space": {"model.width": [4, 8]}}, "every setting in it is given as well"),
-        ({"space": {"training.epochs": [1, 2]}}, "every setting in it is given as well"),  # by --steps
+        ({"space": {"model.width": [4, 8]}}, "every setting in it is fixed"),
+        ({"space": {"training.epochs": [1, 2]}}, "every setting in it is fixed"),  # by --steps
         ({"task": "language-model", "model": "lstm", "space": {"tokenizer.vocab_size": [300, 400]}},
          "losses per token could not be compared"),
     ],

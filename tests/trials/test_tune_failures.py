@@ -49,7 +49,7 @@ def test_what_would_fail_every_time_is_said_at_once(tmp_path: Path, monkeypatch:
     with pytest.raises(DataError, match="there is nothing to learn from"):
         search(tmp_path / "data", 4)
     Failing.error = TrainingFailed("not finite")
-    with pytest.raises(RunError, match="none of the first 5 trials came to a score; the last: not finite"):
+    with pytest.raises(RunError, match="none of the first 5 trials has a score; the last: not finite"):
         search(tmp_path / "failed", 9)
 
 
@@ -88,7 +88,7 @@ def test_a_trial_that_others_took_for_lost_does_not_end_the_search(
     Slept(monkeypatch)
     said: list[str] = []
     tuned = search(tmp_path / "search", 3, say=said.append)
-    assert "trial 1: another process took it for lost, so it does not count here" in said
+    assert "trial 1: another process gave it up, so it does not count here" in said
     assert [trial.number for trial in tuned.trials] == [0, 2, 3]
     lost, again = study_of(tmp_path / "search").trials[1:3]
     assert lost.params == again.params

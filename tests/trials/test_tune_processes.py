@@ -121,13 +121,13 @@ def test_a_killed_process_holds_nothing_up(tmp_path: Path) -> None:
     said: list[str] = []
     with listening(said.append):
         retry_lost(study)
-    assert said == ["trial 0: its process is gone, so it is tried again"]
+    assert said == ["trial 0: its process has ended, so it is retried"]
     lost, again = study.trials
     assert lost.state == optuna.trial.TrialState.FAIL
     assert again.state == optuna.trial.TrialState.WAITING
-    assert again.system_attrs["fixed_params"] == lost.params != {}
+    assert again.user_attrs["fixed"] == lost.params != {}
     assert again.user_attrs["start"] == "average"
-    assert trials_that_count(study) == []  # it does not count, and another takes its backend
+    assert trials_that_count(study) == []  # it does not count, and another takes its place
     with listening(said.append):
         retry_lost(study)
     assert len(study.trials) == 2

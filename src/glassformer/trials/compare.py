@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import TrainingFailed
@@ -34,7 +34,6 @@ from glassformer.trials.running.engine import Engine, JobEvent, JobListener, gpu
 from glassformer.trials.running.folder import Folder
 from glassformer.trials.running.question import FRACTION, SEEDS, SIZE, CompareOptions, Question, ask
 from glassformer.trials.settings import (
-    AUTO,
     check_times,
     count_of,
     read_settings,
@@ -44,8 +43,8 @@ from glassformer.trials.settings import (
     split_words,
 )
 
-FROM = ("from", "from_run", "model.from_run")
-"""What names runs to begin from: here there may be several."""
+FROM_KEYS = ("from", "from_run", "model.from_run")
+"""Names of the setting for runs to fine-tune from; here it may list several."""
 
 
 @takes_memory
@@ -78,36 +77,36 @@ def compare(
     say: Say = say,
     **settings: Any,
 ) -> Comparison:
-    """Train the models of the ladder on the same data, with the same split, tokens and budget, and judge them on the
-    same examples; beside them floors, which learn nothing, and references, another library's models.
+    """Train several models on the same data, split, tokens and budget, and score them on the same examples.
 
-    `models`: names as `train` takes them. `seeds` trainings of each (3), or one for each of `folds`. `vary` tries
-    settings with several values ({"model.heads": [1, 2, 4]}), `fractions` parts of the training data, `sizes` models of
-    these sizes, `ablate` the Transformer with its parts taken out one by one. `parameters`: each model is made so wide
-    that it has about so many. `cpu_seconds`: each is trained for as many updates as one core makes in that time,
-    however busy the machine is. `on`: where they are trained: `local` (processes of this machine), `slurm` (jobs, with
-    options for `sbatch`) or `ray` (a cluster). `jobs` trainings at once: one here, elsewhere as many as there is room
-    for; "auto": one on each GPU, or several where they fit by their plans. `runs`: trained before, judged on the same
-    examples.
-    `settings` are those of `train`, `steps`, `epochs` or `minutes` among them; `from_run` names one run or several, and
-    adds rows that begin from these. What is in `out` already is not trained again. `data`, `keep_data`, `log_to`:
-    as in `train`.
+    Trivial baselines and models of scikit-learn are scored next to them.
+
+    `models`: names as `train` takes them. `seeds`: training runs per model (3); `folds`: one run per fold instead.
+    `vary` tries settings with several values ({"model.heads": [1, 2, 4]}), `fractions` shares of the training data,
+    `sizes` models of these sizes, `ablate` the Transformer without each of its parts. `parameters`: each model is made
+    so wide that it has about this number. `cpu_seconds`: each model is trained for as many updates as one core makes in
+    this time, however busy the machine is. `on`: where jobs run: `local` (processes of this machine), `slurm` (with
+    options for `sbatch`) or `ray` (a cluster). `jobs`: training runs at once (one on this machine, else as many as
+    there is room for); "auto": one per GPU, or several if they fit by their plans. `runs`: finished runs to score on
+    the same examples. `settings` are those of `train`, such as `steps`, `epochs` or `minutes`; `from_run` names one run
+    or several, and adds rows that are fine-tuned from them. Jobs that are already in `out` do not run again. `data`,
+    `keep_data`, `log_to`: as in `train`.
     """
     check_writable(out or RUNS)
     logger_names(log_to)  # refused before anything is made
-    requested, named, from_runs = _read_flags(TrainRequest(data=data, config=config, settings=settings), models)
+    request = TrainRequest(data=data, config=config, out=out, overwrite=overwrite, log_to=log_to, settings=settings)
+    requested, named, from_runs = _read_flags(request, models)
     refuse(requested.get("model.decoder_from"), "compare --from starts from whole runs: remove --decoder-from")
     refuse_reserved(requested, "compare")
-    backends = BackendOptions(on, None if jobs in (None, AUTO) else count_of("jobs", jobs, instead=AUTO), sbatch)
-    backends.check()
+    backends = BackendOptions.parse(on, jobs, sbatch)
     check_times(cpu_seconds=cpu_seconds)
-    seeds, folds = seeds_or_folds(seeds, folds, SEEDS)
+    repeats = seeds_or_folds(seeds, folds, SEEDS)
     options = CompareOptions(
         models=() if named is None else parse_models(named),
         varied=_parse_varied(vary, fractions, sizes),
         ablate=ablate,
-        seeds=seeds,
-        folds=folds,
+        seeds=repeats.seeds,
+        folds=repeats.folds,
         parameters=None if parameters is None else count_of("parameters", parameters),
         cpu_seconds=cpu_seconds,
         floors=floors,
@@ -115,65 +114,42 @@ def compare(
         runs=_open_runs(runs),
         from_runs=tuple(str(Path(run).resolve()) for run in _open_runs(from_runs)),
     )
-    question = ask(requested, options)
-    where = str(requested.get("data.path") or requested.get("data.source_file"))
-    folder = Folder.choose(out, where, question.asked)
-    refuse_out(requested, folder.path)
-    for before in options.from_runs if overwrite else ():
-        refuse_out({"model.from_run": before}, folder.path / "jobs")
-    with logging_to(log_to), folder.locked() as lock:
-        if on != SLURM or overwrite:
-            refuse_live_jobs(folder.path / SLURM, "go on with --on slurm, without --overwrite")
-        folder.open(question.asked, overwrite=overwrite)
-        waiting = _waiting(folder, question.jobs, listen)
-        plan = partial(gpu_needs, waiting) if jobs == AUTO else None
-        backend = backends.make(folder.path, "compare", lock=lock, plan=plan)
-        say(_plan(question, folder, len(waiting), backend))
-        part = question.shared.part
-        if any(job.settings.get("training.minutes") for job in waiting if job.kind == TRAINED):
-            say(f"minutes are for the training: starting each, and judging it on all of the {part} part, comes on top")
-        engine = Engine(folder=folder, part=part, backend=backend, hear=listen)
-        try:
-            with progress_bar(), contextlib.closing(engine.run(waiting)) as outcomes:
-                for done, _ in enumerate(outcomes, 1):
-                    progress_of("job")(done, len(waiting))
-        except KeyboardInterrupt:
-            _save_table(folder, question, short_name(where))
-            raise KeyboardInterrupt(
-                f"stopped; what is done is kept in {folder.path}, and the same command goes on from there"
-            ) from None
-        comparison = _save_table(folder, question, short_name(where))
-        folder.finish()
-        if comparison is None:
-            raise TrainingFailed(f"nothing was compared: {folder.path} holds no result")
-    say(f"all of it: {folder.path / 'comparison.html'}")
-    chosen = comparison.recommended
-    if chosen is not None and chosen.is_trained:
-        run = folder.path / str(chosen.outcomes[0].run)
-        config_of_run = Run.open(run).config()
-        say(f"next: {FAMILIES[config_of_run.task].command(run, config_of_run)}")
-    elif chosen is None and (late := [row for row in comparison.rows if row.undertrained]):
+    comparison, folder = _answer(ask(requested, options), request, backends, listen)
+    say(f"all results: {folder / 'comparison.html'}")
+    recommended = comparison.recommended
+    if recommended is not None and recommended.is_trained:
+        run = folder / str(recommended.outcomes[0].run)
+        run_config = Run.open(run).config()
+        say(f"next: {FAMILIES[run_config.task].command(run, run_config)}")
+    elif recommended is None and (late := [row for row in comparison.rows if row.undertrained]):
         say(f"next: the same command with {more_budget(late)}, and another --out (or --overwrite)")
     return comparison
 
 
-def _read_flags(
-    request: TrainRequest, models: str | Sequence[str] | None
-) -> tuple[dict[str, Any], str | Sequence[str] | None, Any]:
-    """Settings by dotted key; the models by the names that were typed, or else that of the file; and the runs to begin
-    from.
-    """
+class _Flags(NamedTuple):
+    settings: dict[str, Any]
+    """Settings by dotted key."""
+    models: str | Sequence[str] | None
+    from_runs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+def _read_flags(request: TrainRequest, models: str | Sequence[str] | None) -> _Flags:
+    """Separate settings, names of models (typed ones win over those of the file), and runs to fine-tune from."""
     flags = dict(request.settings)
-    several = [flags.pop(key) for key in FROM if isinstance(flags.get(key), list | tuple)]
+    several = [flags.pop(key) for key in FROM_KEYS if isinstance(flags.get(key), list | tuple)]
     typed = [flags.pop(key) for key in ("model", "model.encoder") if isinstance(flags.get(key), str)]
     refuse(typed and models is not None, "--model and --models: give one of them")
-    requested = read_settings(replace(request, settings=flags))
-    of_file = requested.pop("model.encoder", None)
-    from_runs = next(iter(several), requested.pop("model.from_run", None)) or ()
-    return requested, models if models is not None else next(iter(typed), of_file), from_runs
+    settings = read_settings(replace(request, settings=flags))
+    of_file = settings.pop("model.encoder", None)
+    from_runs = next(iter(several), settings.pop("model.from_run", None)) or ()
+    return _Flags(settings, models if models is not None else next(iter(typed), of_file), from_runs)
 
 
-def _parse_varied(vary: Any, fractions: Any, sizes: Any) -> dict[str, list[Any]]:
+def _parse_varied(
+    vary: str | Iterable[str] | Varied | None,
+    fractions: str | Sequence[float] | None,
+    sizes: str | Sequence[str] | None,
+) -> dict[str, list[Any]]:
     varied = parse_varied(vary)
     for key, flag, values in ((FRACTION, "fractions", fractions), (SIZE, "sizes", sizes)):
         if values is not None:
@@ -182,44 +158,88 @@ def _parse_varied(vary: Any, fractions: Any, sizes: Any) -> dict[str, list[Any]]
     return varied
 
 
-def _open_runs(runs: Any) -> tuple[str, ...]:
-    """The paths of runs as they were named, the newest by its folder. One that is named twice is judged once."""
+def _open_runs(runs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
+    """Return the paths of runs as they were named; a run that is named twice occurs once."""
     several = _words("runs", runs) if isinstance(runs, str) else [runs] if isinstance(runs, os.PathLike) else list(runs)
     paths = [Run.open(run).path for run in several]
     return tuple(str(path) for path in {path.resolve(): path for path in reversed(paths)}.values())[::-1]
 
 
-def _words(flag: str, values: Any) -> list[str]:
+def _words(flag: str, values: object) -> list[str]:
     words = split_words(values)
     refuse(not words, f"--{flag}: give at least one value")
     return words
 
 
-def _waiting(folder: Folder, jobs: list[Job], listen: JobListener) -> list[Job]:
+# --- running the jobs ---
+
+
+def _answer(
+    question: Question, request: TrainRequest, backends: BackendOptions, listen: JobListener
+) -> tuple[Comparison, Path]:
+    """Run the jobs that have no outcome yet, save the table, and return it with its folder."""
+    settings, part = question.shared.settings, question.shared.part
+    data = str(settings.get("data.path") or settings.get("data.source_file"))
+    folder = Folder.choose(request.out, data, question.asked)
+    refuse_out(settings, folder.path)
+    for run in question.options.from_runs if request.overwrite else ():
+        refuse_out({"model.from_run": run}, folder.jobs)
+    with logging_to(request.log_to), folder.locked() as lock:
+        if backends.on != SLURM or request.overwrite:
+            refuse_live_jobs(folder.path / SLURM, "go on with --on slurm, without --overwrite")
+        folder.open(question.asked, overwrite=request.overwrite)
+        waiting = _waiting(folder, question.jobs, listen)
+        backend = backends.make(folder.path, "compare", lock=lock, plan=partial(gpu_needs, waiting))
+        say(_plan(question, folder, len(waiting), backend))
+        if any(job.settings.get("training.minutes") for job in waiting if job.kind == TRAINED):
+            say(f"minutes are for training: starting each run, and scoring it on all of the {part} part, comes on top")
+        engine = Engine(folder=folder, part=part, backend=backend, hear=listen)
+        try:
+            with progress_bar(), contextlib.closing(engine.run(waiting)) as outcomes:
+                for done, _ in enumerate(outcomes, 1):
+                    progress_of("job")(done, len(waiting))
+        except KeyboardInterrupt:
+            _save_table(folder, question, short_name(data))
+            raise KeyboardInterrupt(
+                f"stopped; finished jobs are kept in {folder.path}, and the same command continues there"
+            ) from None
+        comparison = _save_table(folder, question, short_name(data))
+        folder.finish()
+    if comparison is None:
+        raise TrainingFailed(f"nothing was compared: {folder.path} holds no result")
+    return comparison, folder.path
+
+
+def _waiting(folder: Folder, jobs: Sequence[Job], listen: JobListener) -> list[Job]:
     """Return the jobs without an outcome, including failed jobs and jobs whose outcome is invalid."""
     mine = {folder.job_folder(job) for job in jobs}
     for path in folder.invalid_outcomes(jobs):
-        then = "its job runs again" if path.parent in mine else "the table omits it"
-        say(f"{path} is damaged, was changed after it was written, or is another job's: {then}")
+        consequence = "its job runs again" if path.parent in mine else "the table omits it"
+        say(f"{path} is damaged, was changed after it was written, or is another job's: {consequence}")
     for job in jobs:
         listen(JobEvent(job=job, what="waiting"))
-    outcomes = [outcome for job in jobs if (outcome := folder.outcome(job)) is not None and outcome.error is None]
-    for outcome in outcomes:
-        listen(JobEvent.over(outcome, "found"))
-    done = {outcome.job.id for outcome in outcomes}
-    return [job for job in jobs if job.id not in done]
+    waiting = []
+    for job in jobs:
+        outcome = folder.outcome(job)
+        if outcome is None or outcome.error is not None:
+            waiting.append(job)
+        else:
+            listen(JobEvent.over(outcome, "found"))
+    return waiting
 
 
-def _plan(question: Question, folder: Folder, waiting: int, backend: Backend) -> str:
-    rows, repeats = len({job.row for job in question.jobs if job.kind == TRAINED}), question.options.repeats
-    what = "fold" if question.options.folds else "seed"
-    again = len(question.jobs) - waiting
-    return (
-        f"{counted(rows, 'model')}, {counted(repeats, what)} each, {question.budget}"
-        + (f"; {again} of {len(question.jobs)} are there already" if again else "")
-        + (f"; {backend.summary}" if backend.summary else "")
-        + f"; in {shlex.quote(str(folder.path))}"
-    )
+def _plan(question: Question, folder: Folder, waiting: int, backend: Backend[Any]) -> str:
+    """Return a line with the number of models and jobs, the budget, the backend and the folder."""
+    rows, options = len({job.row for job in question.jobs if job.kind == TRAINED}), question.options
+    done = len(question.jobs) - waiting
+    parts = [
+        f"{counted(rows, 'model')}, {counted(options.repeats, 'fold' if options.folds else 'seed')} each, "
+        f"{question.budget}",
+        f"{done} of {len(question.jobs)} are done already" if done else "",
+        backend.summary,
+        f"in {shlex.quote(str(folder.path))}",
+    ]
+    return "; ".join(filter(None, parts))
 
 
 def _save_table(folder: Folder, question: Question, data: str) -> Comparison | None:

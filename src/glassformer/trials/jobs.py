@@ -1,4 +1,4 @@
-"""What is tried, and what it came to: one job of a comparison, as the process that trains it reads and writes it."""
+"""A job of a comparison and its outcome, as the process that runs the job reads and writes them."""
 
 import hashlib
 import json
@@ -13,31 +13,31 @@ from glassformer.config.errors import RunError
 from glassformer.runs.files import json_digest, read_json, write_json
 from glassformer.runs.json_shape import WrongShape, from_json
 
-TRAINED, FLOOR, REFERENCE, GIVEN = "trained", "floor", "reference", "given"
-"""A model that is trained; what learns nothing (or only counts); another library's model; a run that was there."""
-KINDS = {TRAINED: "trained", FLOOR: "floor", REFERENCE: "reference", GIVEN: "trained before"}
-"""The kinds in words."""
+TRAINED, FLOOR, REFERENCE, EXISTING = "trained", "floor", "reference", "existing run"
+"""Kinds of jobs: train a model; evaluate a trivial baseline; fit a model of another library; score a finished run."""
+KINDS = {TRAINED: "trained", FLOOR: "floor", REFERENCE: "reference", EXISTING: "trained before"}
+"""Remarks by kind."""
 DIGEST = "digest"
-"""The field of an outcome's file that holds a digest of all others."""
+"""Field of an outcome's file: a digest of all other fields."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One training of a comparison: a row of its table, with one seed (or one fold)."""
+    """One training run of a comparison: a row of the table, with one seed or fold."""
 
     name: str
-    """The row's name: lstm, majority class."""
+    """Name of the row, such as lstm or majority class."""
     kind: str = TRAINED
     settings: dict[str, Any] = field(default_factory=dict)
-    """What `train` takes by dotted key, the data and the seed among them; of a given run, how to evaluate it."""
+    """Settings of `train` by dotted key, with the data and the seed; for an existing run, its path and the data."""
     varied: dict[str, Any] = field(default_factory=dict)
-    """What tells this row from others of its name, by dotted key: {"model.heads": 2}, {"data.train_fraction": 0.1}."""
+    """Settings that distinguish this row from others of its name: {"model.heads": 2}, {"data.train_fraction": 0.1}."""
     repeat: int = 0
-    """Which of the seeds or folds."""
+    """Index of the seed or fold."""
     begins: str = ""
-    """A digest of the weights that it begins from, where these are another run's."""
+    """Digest of the weights to fine-tune from; empty if training starts from random weights."""
     cpu_seconds: float | None = None
-    """How long it is trained, where that is not among its settings: seconds of one core."""
+    """Budget in seconds of one core; None if the settings contain the budget."""
 
     @property
     def row(self) -> str:
@@ -69,50 +69,50 @@ class CurvePoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a job came to."""
+    """Result of a job."""
 
     job: Job
     error: str | None = None
-    """One line, where it failed; then the rest is empty."""
+    """One line if the job failed; the other fields are then empty."""
     skipped: bool = False
     """Whether the error is a package that is not installed."""
     part: str = ""
-    """What it was judged on: test, or validation where there is no test part."""
+    """Part that it was scored on: test, or validation if there is no test part."""
     metrics: dict[str, float] = field(default_factory=dict)
     primary: str = ""
     lower_is_better: bool = False
     scores: list[float] = field(default_factory=list)
-    """One for each example of that part, the higher the better."""
+    """Score per example of that part; higher is better."""
     weights: list[float] | None = None
-    """How much each example counts in the primary metric (tokens of a window); None: all alike."""
+    """Weight of each example in the primary metric (tokens of a window); None: all equal."""
     examples: str = ""
-    """A digest of these examples in their order: only outcomes with the same one can be paired."""
+    """Digest of these examples in their order; only outcomes with equal digests can be paired."""
     parameters: int = 0
     learned: int | None = None
-    """How many of these were trained here."""
+    """Number of parameters that were trained; None if nothing was trained here."""
     steps: int = 0
     seconds: float = 0.0
-    """Seconds of training, validations left out."""
+    """Seconds of training, without validations."""
     per_example: float | None = None
-    """Seconds that one example alone takes in use: read, scored; translated; of a language model, a token written."""
+    """Seconds to process a single example; of a language model, to generate a token."""
     memory: int | None = None
-    """Bytes at the most while it was trained, beyond what an idle process holds; on a GPU, CUDA's peak."""
+    """Peak memory of training in bytes, beyond that of an idle process; on a GPU, CUDA's peak."""
     tokenizer: str | None = None
-    """The hash of its tokenizer, where it reads words."""
+    """Hash of its tokenizer; None if it has none."""
     run: str | None = None
-    """Its folder, as seen from the comparison's."""
+    """Path of its run, relative to the folder of the comparison."""
     curve: list[CurvePoint] = field(default_factory=list)
     threads: int = 0
-    """How many it was trained with: times depend on it, and sums to the last bit."""
+    """Number of threads; times depend on it, and the last bits of sums."""
     note: str = ""
-    """What a reader of its row should know: that it may have seen the examples it is judged on."""
+    """A remark for its row, such as that it may have seen the examples."""
     seen: bool = False
-    """It has learned from them: it has a score, and no rank."""
+    """Whether it was trained on these examples: it then has a score, but no rank."""
     undertrained: str | None = None
-    """Why its training cannot be said to have come to its end: it is not judged; empty: it has. None: not known."""
+    """Why it is undertrained, so that it has no rank; empty: it is not. None: unknown."""
 
     def write(self, path: Path) -> None:
-        """Write it with a digest of all its fields."""
+        """Write the outcome with a digest of all fields."""
         value = asdict(self)
         write_json(path, {**value, DIGEST: json_digest(value)})
 
@@ -139,7 +139,7 @@ class Outcome:
 
 
 def json_safe(value: Any) -> Any:
-    """The same value, with null for every number that is endless or unknown: JSON knows no infinity."""
+    """Replace numbers that are infinite or NaN by None, which JSON can express."""
     if isinstance(value, Mapping):
         return {key: json_safe(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -1,11 +1,9 @@
-"""What many runs have in common before the first of them: settings from a file and from flags, which win; the data that
-they name; and a folder.
-"""
+"""What compare, tune and cross-validation share: settings from a file and from flags, the data, and their folder."""
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.messages import listening, silent
@@ -19,11 +17,18 @@ from glassformer.runs.folders import contents
 from glassformer.runs.run import RUNS, Run
 
 AUTO = "auto"
-"""As many at once as the GPUs have room for."""
+"""Value of --jobs: as many at once as the GPUs have room for."""
+
+
+class Repeats(NamedTuple):
+    """Number of training runs per model: seeds, or folds instead."""
+
+    seeds: int
+    folds: int | None
 
 
 def read_settings(request: TrainRequest) -> dict[str, Any]:
-    """Settings by dotted key, with paths that lead from anywhere; how long to train is the flag's, if it says so."""
+    """Return settings by dotted key, with absolute paths; a budget given by flag replaces that of the file."""
     return with_flags(file_settings(request.config), request.flags())
 
 
@@ -40,8 +45,8 @@ def refuse(condition: object, message: str) -> None:
         raise Misuse(message)
 
 
-def count_of(flag: str, value: Any, *, least: int = 1, instead: str = "") -> int:
-    """A whole number that a flag gives, or Python; 1e5 is one too. `instead`: a word that the flag takes as well."""
+def count_of(flag: str, value: object, *, least: int = 1, instead: str = "") -> int:
+    """Return a flag's value as a whole number, which 1e5 is too. `instead`: a word that the flag accepts as well."""
     try:
         number = whole(value)
     except (ValueError, TypeError, OverflowError):
@@ -50,8 +55,8 @@ def count_of(flag: str, value: Any, *, least: int = 1, instead: str = "") -> int
     return number
 
 
-def check_times(**times: Any) -> None:
-    """Refuse a time that a flag gives, or Python, and that is none."""
+def check_times(**times: object) -> None:
+    """Refuse times that are not positive numbers."""
     for name, value in times.items():
         flag = f"--{name.replace('_', '-')}"
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
@@ -60,29 +65,27 @@ def check_times(**times: Any) -> None:
             raise SettingError(f"{flag} is {value:g}, but must be above 0")
 
 
-def seeds_or_folds(seeds: Any, folds: Any, usual: int) -> tuple[int, int | None]:
-    """How many seeds (`usual`, where nobody says), and how many folds instead, if any."""
+def seeds_or_folds(seeds: object, folds: object, default_seeds: int) -> Repeats:
+    """Return the number of seeds, and the number of folds if they are used instead."""
     refuse(None not in (seeds, folds), "--seeds and --folds: each fold is trained once, give one of them")
     count = None if folds is None else count_of("folds", folds, least=2)
-    return count_of("seeds", usual if seeds is None else seeds), count
+    return Repeats(count_of("seeds", default_seeds if seeds is None else seeds), count)
 
 
-def split_words(values: Any) -> list[str]:
-    """The words of a flag with commas between them, or of a list; a single value is one."""
+def split_words(values: object) -> list[str]:
+    """Return the words of a flag with commas between them, or of a list; a single value is one word."""
     several = values.split(",") if isinstance(values, str) else values if isinstance(values, Iterable) else [values]
     return [word for value in several if (word := str(value).strip())]
 
 
 def check_data(settings: dict[str, Any]) -> None:
-    """What every run with these settings would refuse of the data is refused before the first."""
+    """Raise the errors about the data that every run with these settings would raise, before the first one starts."""
     with listening(silent):
         check_split(*infer_config({}, with_vectors(settings, settings)))
 
 
 def check_split(config: Config, rows: Any) -> DataParts:
-    """The data, divided once before many runs divide it: what a training would refuse is refused before a folder is
-    made.
-    """
+    """Split the data once before many runs do, and raise the errors that a training run would raise."""
     corpus = split_data(config, rows)
     if "validation" not in corpus.parts:
         raise SettingError("nothing is held out: set data.validation_fraction above 0, or give --validation FILE")
@@ -98,11 +101,11 @@ def check_out(folder: Path, what: str, *, holds: bool) -> None:
 
 
 def data_stem(data: str) -> str:
-    """The name of the data, as names of folders begin."""
+    """Return the name of the data as the names of run folders begin."""
     return Run.next_name(data, "x").name.rsplit("-x-", 1)[0]
 
 
 def free_folder(stem: str, is_same: Callable[[Path], bool]) -> Path:
-    """runs/<stem>-N: that of the same question, to go on with it, or the first that is free."""
+    """Return runs/<stem>-N: the folder of the same work, to continue it, or else the first unused name."""
     paths = (RUNS / f"{stem}-{number}" for number in itertools.count(1))
     return next(path for path in paths if not path.exists() or is_same(path))

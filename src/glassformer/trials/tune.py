@@ -1,10 +1,10 @@
-"""Search for the best settings of a model, on development data: many short trainings, and one whole run at the end."""
+"""Search for the best settings of a model: many short training runs, and one complete run at the end."""
 
 import contextlib
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from glassformer.trials.backends.gpus import visible_gpus
 from glassformer.trials.backends.options import BackendOptions
 from glassformer.trials.settings import (
     AUTO,
+    Repeats,
     check_data,
     check_out,
     check_times,
@@ -42,8 +43,8 @@ from glassformer.trials.tuning.space import plain
 if TYPE_CHECKING:
     from glassformer.trials.tuning.result import TuneResult
 
-TRIALS = 30
-"""The number of trials where neither that nor a time is given."""
+DEFAULT_TRIALS = 30
+"""Number of trials if neither that nor a time is given."""
 SEARCH, JOURNAL = "search.json", "study.log"
 
 
@@ -75,61 +76,83 @@ def tune(
     listen: Listener = silent,
     **settings: Any,
 ) -> "TuneResult":
-    """The best settings that were found for a model, or for the best of several.
+    """Search for the best settings of a model, or of the best of several models.
 
-    `model` is a name, or several (`"bag,cnn"`); `settings` are those of `train`, and are not searched. `trials` counts
-    all there are, those of earlier calls too: the same call again goes on. `minutes` is for all trials together,
-    `trial_minutes` for each. `space` is a YAML file or a mapping (`{"model.width": [64, 128]}`) instead of what is
-    searched by itself. `seeds`: a trial's score is the mean of so many trainings; `folds`: of so many
-    with another part of the data held out each, which tells more where there is little. At the end the best is trained
-    once more as a whole run, whose test part is looked at, unless not `final`. `data`, `keep_data`, `log_to`: as in
-    `train`. `jobs` processes work on it ("auto": one for each GPU), `on` this machine (`local`), as jobs of Slurm
-    (`slurm`, with options for `sbatch`) or on a Ray cluster (`ray`).
+    `model` is a name, or several (`"bag,cnn"`); `settings` are those of `train`, and are not searched. `trials` is the
+    total number with those of earlier calls: the same call continues a search. `minutes` is for all trials together,
+    `trial_minutes` for each. `space` is a YAML file or a mapping (`{"model.width": [64, 128]}`) that replaces the
+    default space. `seeds`: a trial's score is the mean over this number of training runs; `folds`: the mean over folds,
+    which is more reliable with few rows. At the end, the best settings are trained again as a complete run, which is
+    scored on the test set, unless `final` is False. `jobs` processes work on the search ("auto": one per GPU), `on`
+    this machine (`local`), as Slurm jobs (`slurm`, with options for `sbatch`) or on a Ray cluster (`ray`). `data`,
+    `keep_data`, `log_to`: as in `train`.
     """
+    check_writable(out or RUNS)
+    logger_names(log_to)  # refused before anything is made
+    check_times(minutes=minutes, trial_minutes=trial_minutes)
+    options = TuneOptions(
+        trials=None if trials is None else count_of("trials", trials),
+        minutes=minutes,
+        repeats=seeds_or_folds(seeds, folds, 1),
+        jobs=_jobs(jobs, on),
+        storage=None if storage is None else str(storage),
+        study=study,
+        prune=prune,
+        final=final,
+    )
+    backends = BackendOptions.parse(on, options.jobs, sbatch)
+    if trial_minutes is not None:
+        settings["training.minutes"] = trial_minutes
+    search = plan_search(data, _models(model), settings, config=config, space=space)
+    search = replace(search, seeds=options.repeats.seeds, folds=options.repeats.folds, prune=prune)
+    folder = free_folder(f"tune-{_stem(search)}", lambda path: _holds(path, search)) if out is None else Path(out)
+    with logging_to(log_to):
+        return _search(search, folder, options, backends, listen)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneOptions:
+    """How a search runs."""
+
+    trials: int | None
+    minutes: float | None
+    repeats: Repeats
+    jobs: int
+    storage: str | None
+    study: str | None
+    prune: bool
+    final: bool
+
+
+def _search(
+    search: Search, folder: Path, options: TuneOptions, backends: BackendOptions, listen: Listener
+) -> "TuneResult":
+    """Run the trials that are missing, train the best settings, and save the result in the folder."""
     from glassformer.trials.tuning.result import finish
     from glassformer.trials.tuning.storage import open_study, retry_lost, storage_of, trials_that_count
     from glassformer.trials.tuning.worker import Worker, WorkerTeam
 
-    check_writable(out or RUNS)
-    logger_names(log_to)  # refused before anything is made
-    check_times(minutes=minutes, trial_minutes=trial_minutes)
-    trials = None if trials is None else count_of("trials", trials)
-    jobs = _jobs(jobs, on)
-    options = BackendOptions(on, jobs, sbatch)
-    options.check()
-    seeds, folds = seeds_or_folds(seeds, folds, 1)
-    if trial_minutes is not None:
-        settings["training.minutes"] = trial_minutes
-
-    search = plan_search(data, _models(model), settings, config=config, space=space)
-    search = replace(search, seeds=seeds, folds=folds, prune=prune)
-    folder = free_folder(f"tune-{_stem(search)}", lambda path: _holds(path, search)) if out is None else Path(out)
     refuse_out(search.settings, folder)
-    where = storage_of(None if storage is None else str(storage), folder)
+    where = storage_of(options.storage, folder)
     _check_folder(folder, search)
     check_data({**search.settings, **flatten({"model": search.models[0]}), **search.repeats[0]})
-    with logging_to(log_to), open_study(where, study or _stem(search), search) as opened:
+    with open_study(where, options.study or _stem(search), search) as study:
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / SEARCH, search.identity())
-        retry_lost(opened)
-        done = len(trials_that_count(opened))
+        retry_lost(study)
+        done = len(trials_that_count(study))
         if done:
-            say(f"going on with {folder}: {counted(done, 'trial')} so far")
-        trials = TRIALS if trials is None and minutes is None else trials
-        worker = Worker(
-            opened,
-            search,
-            folder / "trials",
-            trials,
-            until=None if minutes is None else time.monotonic() + 60 * minutes,
-        )
+            say(f"continuing {folder}: {counted(done, 'trial')} so far")
+        trials = DEFAULT_TRIALS if options.trials is None and options.minutes is None else options.trials
+        until = None if options.minutes is None else time.monotonic() + 60 * options.minutes
+        worker = Worker(study, search, folder / "trials", trials, until)
         with progress_bar():
-            if jobs == 1 and on == LOCAL:
+            if options.jobs == 1 and backends.on == LOCAL:
                 worker.work()
             elif trials is None or done < trials:
-                with _team_folder(folder, on) as scratch:
-                    WorkerTeam(jobs, worker, where, options.make(folder, "tune"), scratch).work()
-        return finish(opened, search, folder, final=final, listen=listen)
+                with _team_folder(folder, backends.on) as scratch:
+                    WorkerTeam(options.jobs, worker, where, backends.make(folder, "tune"), scratch).work()
+        return finish(study, search, folder, final=options.final, listen=listen)
 
 
 def _jobs(jobs: int | str, on: str) -> int:
@@ -142,8 +165,10 @@ def _jobs(jobs: int | str, on: str) -> int:
 
 @contextlib.contextmanager
 def _team_folder(folder: Path, on: str) -> Iterator[Path]:
-    """Where orders and logs of the processes lie while they work: here, in a place of their own, since others may work
-    on the same search in the same folder; elsewhere, in the folder, and for one command at a time.
+    """Yield the folder for the orders and logs of the processes.
+
+    On this machine that is a temporary folder, since several commands may work on the same search. Elsewhere it is in
+    the folder of the search, which one command at a time uses.
     """
     if on == LOCAL:
         with tempfile.TemporaryDirectory() as scratch:
@@ -164,7 +189,7 @@ def default_spaces(
     say: Say = say,
     **settings: Any,
 ) -> dict[str, Any]:
-    """What is searched where nobody says, as a person writes it: by setting, or for several models by model."""
+    """Return the default space as YAML spells it: by setting, or for several models by model."""
     search = plan_search(data, _models(model), settings, config=config)
     spaces = {name: plain(space) for name, space in search.spaces.items()}
     return spaces if len(spaces) > 1 else next(iter(spaces.values()))
@@ -173,28 +198,28 @@ def default_spaces(
 def _models(model: str | Sequence[str] | None) -> list[str]:
     names = split_words(model or ())
     for name in names:
-        model_name(name)  # says what is wrong with it
+        model_name(name)  # raises an error for an unknown name
     if len(set(names)) < len(names):
         raise SettingError(f"--model {','.join(names)} names a model twice")
     return names
 
 
-# --- where it goes ---
+# --- the folder ---
 
 
 def _stem(search: Search) -> str:
-    """The name of the data and the models."""
+    """Return the name of the data and the models."""
     data = data_stem(search.settings.get("data.path") or search.settings.get("data.source_file") or "data")
     return "-".join([data, *(name.replace(":", "-") for name in search.models)])
 
 
 def _holds(folder: Path, search: Search) -> bool:
-    """Return whether a folder holds this very search."""
+    """Return whether a folder holds the same search."""
     if not (folder / SEARCH).is_file():
         return False
     try:
         return search.difference(read_json(folder / SEARCH)) is None
-    except GlassformerError:  # it is damaged
+    except GlassformerError:  # damaged
         return False
 
 

@@ -1,1 +1,1 @@
-"""Where the processes of many runs are started: on this machine, by Slurm, on a Ray cluster."""
+"""Backends that start the processes of many runs: this machine, Slurm, Ray."""

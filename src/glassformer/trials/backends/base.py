@@ -1,4 +1,4 @@
-"""A backend starts processes, says which have ended, and stops them. What they do, they leave in files."""
+"""A backend starts processes, reports which have ended, and stops them. The processes leave their results in files."""
 
 import contextlib
 import os
@@ -11,39 +11,39 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Generic, Protocol, Self, TypeVar
 
-LOCAL, SLURM, RAY = BACKENDS = "local", "slurm", "ray"
-"""The names of the backends, as `--on` takes them."""
+LOCAL, SLURM, RAY = "local", "slurm", "ray"
+"""Names of the backends, as `--on` takes them."""
 STDIN = 0
-GRACE = 60.0
-"""Seconds that processes have to save where they stand when they are stopped."""
-KILLED = (
-    "it was killed by the system, most likely for want of memory: lower --batch-size, --model.context or --size, or "
+GRACE_SECONDS = 60.0
+"""Seconds that a stopped process has to save a checkpoint."""
+OUT_OF_MEMORY = (
+    "it was killed by the system, most likely for lack of memory: lower --batch-size, --model.context or --size, or "
     "train fewer at once (--jobs)"
 )
 STOPPED = 75
-"""The exit code of a process that was asked to stop, and goes on from there when it is started again."""
+"""Exit code of a process that was asked to stop, and that continues when it is restarted."""
 RETRIES = 2
-"""How often a process that was lost on another machine is started again before it counts as failed."""
+"""How often a process that was lost on another machine is restarted before it counts as failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessSpec:
-    """A process that is to be started: a module of ours with its arguments."""
+    """A process to start: a module of this package with its arguments."""
 
     name: str
-    """No other of the same work has it."""
+    """Unique among the processes of the same work."""
     module: str
     arguments: tuple[str, ...]
     log: Path
-    """Where what it prints is added."""
+    """File that its output is appended to."""
     result: Path | None = None
-    """The file that it leaves when it is done, if any."""
+    """File that it leaves when it is done, if any."""
     threads: int | None = None
-    """How many it is told to take by its own settings."""
+    """Number of threads in its own settings."""
     takes_gpu: bool = True
-    """Whether it takes a GPU if it is given one."""
+    """Whether it uses a GPU if it is given one."""
 
     def command(self, python: str = sys.executable) -> list[str]:
         return [python, "-m", self.module, *self.arguments]
@@ -51,78 +51,81 @@ class ProcessSpec:
 
 @dataclass(frozen=True)
 class ProcessEnd:
-    """A process that is no more."""
+    """A process that has ended."""
 
     name: str
     code: int | None
-    """Its exit code, below 0 the signal that ended it; None: it was lost, or nobody knows."""
+    """Exit code, below 0 the signal that ended it; None if unknown."""
     why: str
     """Why it left no result, in one line."""
 
     @classmethod
     def of(cls, spec: ProcessSpec, code: int) -> Self:
-        """The end of a process with an exit code."""
+        """Return the end of a process with an exit code."""
         if code >= 0:
             return cls(spec.name, code, f"it ended with code {code} and no result (see {spec.log})")
         if code == -signal.SIGKILL:
-            return cls(spec.name, code, f"{KILLED} (see {spec.log})")
+            return cls(spec.name, code, f"{OUT_OF_MEMORY} (see {spec.log})")
         name = signal.Signals(-code).name
         return cls(spec.name, code, f"it was ended by signal {-code} ({name}; see {spec.log})")
 
 
-class Watcher(Protocol):
-    """Follows specs while a backend runs them."""
+class ProcessWatcher(Protocol):
+    """Follows processes while a backend runs them."""
 
     def prepare(self, specs: Sequence[ProcessSpec]) -> None:
-        """Get ready for specs that are about to start."""
+        """Prepare for processes that are about to start."""
 
     def look(self, running: Sequence[str]) -> None:
-        """Read what the running specs, by name, have done since the last look."""
+        """Read what the running processes, by name, have done since the last call."""
 
-    def starts_again(self, end: ProcessEnd) -> bool:
-        """Return whether a spec that has ended is started again."""
+    def restarts(self, end: ProcessEnd) -> bool:
+        """Return whether a process that has ended is to be started again."""
+
+
+Handle = TypeVar("Handle")
 
 
 @dataclass(kw_only=True)
-class Backend(ABC):
-    """Where processes run: it starts them, says which have ended, and stops them."""
+class Backend(ABC, Generic[Handle]):
+    """Runs processes, each of which has a handle."""
 
     jobs: int | None = None
-    """How many run at once; None: as many as there is room for."""
+    """Number of processes at once; None: as many as there is room for."""
     retries: int = RETRIES
-    """How often one that left no result is started again."""
+    """How often a process that left no result is restarted."""
     pause: float = 0.2
-    """Seconds between two looks at what they have done."""
-    running: dict[str, Any] = field(default_factory=dict)
-    """What a backend knows of each process that runs, by the name of its spec."""
+    """Seconds between two looks at the processes."""
+    running: dict[str, Handle] = field(default_factory=dict)
+    """Handles of the running processes by name."""
 
     @property
     @abstractmethod
     def summary(self) -> str:
-        """What a person should know of it, in a few words; none, where one process after another is started here."""
+        """A phrase about how processes run; empty if they run one after the other on this machine."""
 
     def adopt(self, specs: Sequence[ProcessSpec]) -> set[str]:
-        """The names of those that an earlier command has started here, and that still wait or run."""
+        """Return the names of processes that an earlier command started, and that still wait or run."""
         return set()
 
     def startable(self, specs: Sequence[ProcessSpec]) -> Sequence[ProcessSpec]:
-        """Those that there is room for now, in their order."""
+        """Return the processes that there is room for now, in their order."""
         return specs if self.jobs is None else specs[: max(0, self.jobs - len(self.running))]
 
     @abstractmethod
     def start(self, specs: Sequence[ProcessSpec]) -> None:
-        """Start them all, whether or not there is room."""
+        """Start all of these processes, whether or not there is room."""
 
     @abstractmethod
     def ended(self) -> list[ProcessEnd]:
-        """What has ended since this was asked last."""
+        """Return the processes that have ended since the last call."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Ask all that run to save and stop, and wait for them. Nothing happens where nothing runs."""
+        """Ask all running processes to save and stop, and wait for them."""
 
-    def run(self, specs: Sequence[ProcessSpec], watcher: Watcher) -> Generator[ProcessEnd]:
-        """Run specs, as many at once as there is room for, and yield each final end. Stop all that run at the end."""
+    def run(self, specs: Sequence[ProcessSpec], watcher: ProcessWatcher) -> Generator[ProcessEnd]:
+        """Run processes, as many at once as there is room for, and yield each final end; stop the others at exit."""
         by_name = {spec.name: spec for spec in specs}
         try:
             with _interrupted_by_sigterm():
@@ -138,7 +141,7 @@ class Backend(ABC):
                     watcher.look(sorted(running))
                     for end in self.ended():
                         running = running - {end.name}
-                        if watcher.starts_again(end):
+                        if watcher.restarts(end):
                             waiting.append(by_name[end.name])
                         else:
                             yield end
@@ -159,13 +162,14 @@ def _interrupted_by_sigterm() -> Iterator[None]:
 
 
 def when_parent_is_gone(then: Callable[[], None]) -> None:
-    """In a process of a spec: who started it may hold the other end of its stdin, and says nothing; where that ends,
-    `then` is called, in a thread. A job of Slurm has no such parent, and lives on.
+    """Call `then`, in a thread, when the process that holds the other end of stdin has ended.
+
+    Stdin of a Slurm job is not a pipe: the job outlives the command that submitted it.
     """
     try:
         if not stat.S_ISFIFO(os.fstat(STDIN).st_mode):
             return
-    except OSError:  # it has none
+    except OSError:  # stdin is closed
         return
 
     def watch() -> None:

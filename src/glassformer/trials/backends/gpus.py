@@ -1,5 +1,6 @@
-"""GPUs for processes: which of them each gets, by the memory that its plan says it needs. Run as a module, this tells
-what is free on each; so who starts processes takes no memory of a GPU.
+"""Assignment of GPUs to processes by their planned memory.
+
+Run as a module, this prints the free memory of each GPU, so that the process that starts others holds none of it.
 """
 
 import json
@@ -14,14 +15,14 @@ from glassformer.config.errors import Misuse, RunError
 from glassformer.config.units import size
 
 Needs = Mapping[str, int | None]
-"""Bytes that processes hold on a GPU, by their names; None: nobody knows."""
+"""Planned bytes on a GPU by the name of the process; None without a plan."""
 PlanNeeds = Callable[[], Needs]
-"""Plans them all, which takes a while: only where there are GPUs."""
-CONTEXT = 2**29
-"""Bytes that torch and CUDA take for themselves in a process. A plan's room allows for one process of them."""
+"""Plans all processes, which takes a while; called only if there are GPUs."""
+CONTEXT_BYTES = 2**29
+"""Bytes that torch and CUDA hold in each process. `Gpu.usable` allows for one process."""
 VARIABLE = "CUDA_VISIBLE_DEVICES"
-SHARES = 10_000
-"""Parts of a GPU that Ray counts in."""
+RAY_UNITS = 10_000
+"""Ray counts GPUs in units of 1/10,000."""
 
 
 @dataclass(frozen=True)
@@ -29,24 +30,23 @@ class Gpu:
     """A GPU of this machine."""
 
     name: str
-    """As CUDA_VISIBLE_DEVICES names it."""
+    """Name in CUDA_VISIBLE_DEVICES."""
     usable: int | None = None
-    """Bytes that may be filled, as a plan has it; None: any number of processes may share it."""
+    """Usable bytes; None: any number of processes may share it."""
 
     def has_room(self, need: int | None, held: Sequence[int | None]) -> bool:
-        """Whether a process fits beside others. None: nobody knows what it needs, so that it wants a GPU of its own."""
+        """Return whether a process fits next to others; a process without a plan (None) needs its own GPU."""
         if self.usable is None or not held:
             return self.usable is None or need is None or need <= self.usable
         needs = [need, *held]
         known = [bytes for bytes in needs if bytes is not None]
-        return len(known) == len(needs) and sum(known) + CONTEXT * len(held) <= self.usable
+        return len(known) == len(needs) and sum(known) + CONTEXT_BYTES * len(held) <= self.usable
 
 
 def assign_gpus(needs: Needs, gpus: Sequence[Gpu], running: Iterable[tuple[str, int | None]] = ()) -> dict[str, str]:
-    """The GPU of each process that fits one now, by the process's name: the one with the fewest. Others wait.
+    """Return the GPU of each process that fits one now, the one with the fewest processes; the others wait.
 
-    `needs`: in the order in which they want to begin. `running`: the GPU and the
-    bytes of those that are at work.
+    `needs`: in the order of their start. `running`: GPU and planned bytes of each running process.
     """
     held: dict[str, list[int | None]] = {gpu.name: [] for gpu in gpus}
     for name, need in running:
@@ -60,7 +60,7 @@ def assign_gpus(needs: Needs, gpus: Sequence[Gpu], running: Iterable[tuple[str, 
 
 
 def refuse_too_large(needs: Needs, usable: int) -> None:
-    """Refuse what fits no GPU by itself. `usable`: the bytes of the largest."""
+    """Refuse a process that does not fit the largest GPU, which has `usable` bytes."""
     for process, need in needs.items():
         if need is not None and need > usable:
             raise Misuse(
@@ -71,17 +71,17 @@ def refuse_too_large(needs: Needs, usable: int) -> None:
 
 
 def gpu_share(need: int | None, usable: int) -> float:
-    """The part of a GPU that a process takes, as Ray counts it: those that fit together make 1 at most."""
+    """Return the share of a GPU for Ray, such that the shares of processes that fit together add up to at most 1."""
     if need is None:
         return 1.0
-    return min(1.0, math.ceil(SHARES * (need + CONTEXT) / (usable + CONTEXT)) / SHARES)
+    return min(1.0, math.ceil(RAY_UNITS * (need + CONTEXT_BYTES) / (usable + CONTEXT_BYTES)) / RAY_UNITS)
 
 
-# --- the GPUs that there are ---
+# --- GPUs of this machine ---
 
 
 def visible_gpus(*, measured: bool = False) -> list[Gpu]:
-    """This machine's GPUs; `measured`: with the memory that may be filled now."""
+    """Return the GPUs of this machine; `measured`: with their usable memory."""
     import torch
 
     count = torch.cuda.device_count()
@@ -92,12 +92,12 @@ def visible_gpus(*, measured: bool = False) -> list[Gpu]:
 
 
 def _measure() -> list[int]:
-    """What may be filled of each GPU, asked by a process of its own: CUDA keeps half a GiB in whoever asks."""
-    asked = subprocess.run([sys.executable, "-m", __name__], capture_output=True, text=True, check=False)
+    """Return the usable bytes of each GPU, measured by another process: CUDA would keep half a GiB in this one."""
+    measured = subprocess.run([sys.executable, "-m", __name__], capture_output=True, text=True, check=False)
     try:
-        return [int(usable) for usable in json.loads(asked.stdout)]
+        return [int(usable) for usable in json.loads(measured.stdout)]
     except ValueError:
-        why = next(iter(asked.stderr.strip().splitlines()[-1:]), f"code {asked.returncode}")
+        why = next(iter(measured.stderr.strip().splitlines()[-1:]), f"code {measured.returncode}")
         raise RunError(f"--jobs auto: the GPUs' memory cannot be read ({why}): give a number") from None
 
 

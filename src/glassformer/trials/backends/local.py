@@ -9,34 +9,31 @@ from pathlib import Path
 from typing import IO
 
 from glassformer.data.wording import counted
-from glassformer.trials.backends.base import GRACE, Backend, ProcessEnd, ProcessSpec
+from glassformer.trials.backends.base import GRACE_SECONDS, Backend, ProcessEnd, ProcessSpec
 from glassformer.trials.backends.gpus import VARIABLE, Gpu, Needs, assign_gpus
 
 
 @dataclass
-class _Process:
+class _LocalProcess:
     spec: ProcessSpec
-    process: "subprocess.Popen[bytes]"
+    process: subprocess.Popen[bytes]
     gpu: str | None
 
 
 @dataclass(kw_only=True)
-class Local(Backend):
-    """So many at once, each with its share of the cores; on a machine with GPUs, each with one of them, alone or
-    beside others.
-    """
+class Local(Backend[_LocalProcess]):
+    """Runs processes with an equal share of the cores, and with one GPU each if there are GPUs."""
 
     jobs: int | None = 1
     threads: int | None = None
-    """Of each process; None: as the environment says."""
+    """Threads per process; None: as the environment says."""
     lock: IO[str] | None = None
-    """What the processes hold open as well, so that a folder stays locked until the last of them is gone."""
+    """Lock file that the processes hold open too, so that the folder stays locked until all of them have ended."""
     gpus: Sequence[Gpu] = ()
     gpu_needs: Needs = field(default_factory=dict)
-    """Of specs, by their names, where they were planned."""
+    """Planned GPU memory by the name of the process."""
     retries: int = 0
     pause: float = 0.05
-    running: dict[str, _Process] = field(default_factory=dict)
 
     @property
     def summary(self) -> str:
@@ -45,60 +42,58 @@ class Local(Backend):
 
     def startable(self, specs: Sequence[ProcessSpec]) -> Sequence[ProcessSpec]:
         assigned = self._assign_gpus(specs)
-        return super().startable(
-            [spec for spec in specs if spec.name in assigned or not (spec.takes_gpu and self.gpus)]
-        )
+        able = [spec for spec in specs if spec.name in assigned or not (spec.takes_gpu and self.gpus)]
+        return super().startable(able)
 
     def start(self, specs: Sequence[ProcessSpec]) -> None:
         assigned = self._assign_gpus(specs)
         locks = () if self.lock is None else (self.lock.fileno(),)
         for spec in specs:
             gpu = assigned.get(spec.name)
-            process = start_process(spec.command(), spec.log, self._environment(gpu), pass_fds=locks)
-            self.running[spec.name] = _Process(spec, process, gpu)
-
-    def _environment(self, gpu: str | None) -> dict[str, str]:
-        names = () if self.threads is None else ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
-        own = {} if gpu is None else {VARIABLE: gpu}
-        return {**{name: str(self.threads) for name in names}, **own}
+            environment = {} if self.threads is None else thread_variables(self.threads)
+            environment |= {} if gpu is None else {VARIABLE: gpu}
+            process = start_process(spec.command(), spec.log, environment, pass_fds=locks)
+            self.running[spec.name] = _LocalProcess(spec, process, gpu)
 
     def _assign_gpus(self, specs: Sequence[ProcessSpec]) -> dict[str, str]:
         needs = {spec.name: self.gpu_needs.get(spec.name) for spec in specs if spec.takes_gpu}
-        running = [(job.gpu, self.gpu_needs.get(name)) for name, job in self.running.items() if job.gpu is not None]
+        running = [(one.gpu, self.gpu_needs.get(name)) for name, one in self.running.items() if one.gpu is not None]
         return assign_gpus(needs, self.gpus, running)
 
     def ended(self) -> list[ProcessEnd]:
-        ends = []
-        for name, job in list(self.running.items()):
-            if (code := job.process.poll()) is not None:
-                self._forget(name)
-                ends.append(ProcessEnd.of(job.spec, code))
-        return ends
+        codes = {name: one.process.poll() for name, one in self.running.items()}
+        return [ProcessEnd.of(self._forget(name), code) for name, code in codes.items() if code is not None]
 
-    def _forget(self, name: str) -> None:
-        job = self.running.pop(name)
-        if job.process.stdin is not None:
-            job.process.stdin.close()
+    def _forget(self, name: str) -> ProcessSpec:
+        one = self.running.pop(name)
+        if one.process.stdin is not None:
+            one.process.stdin.close()
+        return one.spec
 
     def stop(self) -> None:
-        """What does not stop in time is killed, and a second Ctrl-C kills at once."""
-        for job in self.running.values():
-            job.process.terminate()
-        give_up = time.monotonic() + GRACE
-        for name, job in list(self.running.items()):
+        """Terminate all processes; kill them after the grace period, or at a second Ctrl-C."""
+        for one in self.running.values():
+            one.process.terminate()
+        give_up = time.monotonic() + GRACE_SECONDS
+        for name, one in list(self.running.items()):
             try:
-                job.process.wait(max(0.1, give_up - time.monotonic()))
+                one.process.wait(max(0.1, give_up - time.monotonic()))
             except (subprocess.TimeoutExpired, KeyboardInterrupt):
                 for other in self.running.values():
                     other.process.kill()
-                job.process.wait()
+                one.process.wait()
             self._forget(name)
+
+
+def thread_variables(threads: int) -> dict[str, str]:
+    """Return the environment variables that set the number of threads."""
+    return dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
 
 
 def start_process(
     command: Sequence[str], log: Path, environment: Mapping[str, str], *, pass_fds: Sequence[int] = ()
-) -> "subprocess.Popen[bytes]":
-    """Start a process that adds its output to `log`, and stops when this process, which holds its stdin, is gone."""
+) -> subprocess.Popen[bytes]:
+    """Start a process that appends its output to `log`, and stops when this process, which holds its stdin, ends."""
     with log.open("ab") as file:
         return subprocess.Popen(
             command,
@@ -106,6 +101,6 @@ def start_process(
             stdout=file,
             stderr=file,
             env={**os.environ, **environment},
-            start_new_session=True,  # Ctrl-C is for this process, which passes it on
+            start_new_session=True,  # Ctrl-C reaches this process only, which passes it on
             pass_fds=pass_fds,
         )

@@ -1,6 +1,7 @@
-"""Tasks of a Ray cluster: RAY_ADDRESS, one that was started on this machine, or else one that lives as long as this
-command. A spec starts the same process as elsewhere, on the machine that Ray chooses, and gives its exit code: what Ray
-pickles on the way is a few words. The folder, which all machines see, is the only meeting place.
+"""Tasks of a Ray cluster: that of RAY_ADDRESS, one started on this machine, or one that lives as long as this command.
+
+A task starts the same process as other backends, on a machine that Ray chooses, and returns its exit code, so Ray
+pickles a few strings only. Processes communicate through the folder, which all machines must see.
 """
 
 import contextlib
@@ -10,40 +11,42 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from glassformer.config.errors import MissingPackage, Misuse, RunError, first_line
 from glassformer.config.messages import say
-from glassformer.trials.backends.base import GRACE, Backend, ProcessEnd, ProcessSpec
+from glassformer.trials.backends.base import GRACE_SECONDS, Backend, ProcessEnd, ProcessSpec
 from glassformer.trials.backends.gpus import PlanNeeds, gpu_share, refuse_too_large
-from glassformer.trials.backends.local import start_process
+from glassformer.trials.backends.local import start_process, thread_variables
 
-OURS = "GLASSFORMER_"
-"""How the variables begin that a process of ours is told, wherever it runs."""
-ANSWERED = 60.0
-"""Seconds in which GPUs of a cluster must tell of themselves; those that are busy do not."""
-REACHED = 10.0
+VARIABLE_PREFIX = "GLASSFORMER_"
+"""Environment variables with this prefix are passed to processes on other machines."""
+GPU_TIMEOUT = 60.0
+"""Seconds in which the GPUs of a cluster must report their memory; busy ones do not."""
+CONNECT_TIMEOUT = 10.0
 """Seconds in which a cluster must answer."""
-WATCH = 0.2
+POLL_SECONDS = 0.2
 """Seconds between two looks of a worker at its process."""
 
 
+class _RayTask(NamedTuple):
+    spec: ProcessSpec
+    reference: Any
+    """Ray's reference to the result of the task."""
+
+
 @dataclass(kw_only=True)
-class RayCluster(Backend):
-    """Each spec one of Ray's, as many cores as it has threads, and where there are GPUs, one of them, or the part of
-    one that it was planned to need.
-    """
+class RayCluster(Backend[_RayTask]):
+    """Runs each process as a task of Ray with a core per thread, and with a GPU or its planned share of one."""
 
     plan: PlanNeeds | None = None
-    """Where specs may share a GPU."""
+    """Plans the GPU memory of processes that may share a GPU."""
     gpu_shares: dict[str, float] | None = None
-    """The parts of a GPU that specs take, by their names, once they were planned."""
-    running: dict[str, tuple[ProcessSpec, Any]] = field(default_factory=dict)
-    """By name, with what Ray calls a reference."""
-    ours: bool = False
-    """Whether it was this command that went to the cluster, and leaves it."""
+    """Share of a GPU by the name of the process; None before they are planned."""
+    connected: bool = False
+    """Whether this command connected to the cluster, and disconnects at the end."""
 
     @property
     def summary(self) -> str:
@@ -54,17 +57,17 @@ class RayCluster(Backend):
 
         self._connect()
         gpu_shares = {spec.name: self._gpu_share(spec) for spec in specs}
-        variables = {key: value for key, value in os.environ.items() if key.startswith(OURS)}
+        variables = {key: value for key, value in os.environ.items() if key.startswith(VARIABLE_PREFIX)}
         for spec in specs:
             cores = spec.threads or 1
             remote = ray.remote(
                 num_cpus=cores,
                 num_gpus=gpu_shares[spec.name],
-                max_retries=0,  # what is lost is started again as anywhere
+                max_retries=0,  # lost processes are restarted by `Backend.run`
             )(run_here)
-            environment = {**variables, "OMP_NUM_THREADS": str(cores), "MKL_NUM_THREADS": str(cores)}
+            environment = {**variables, **thread_variables(cores)}
             reference = remote.remote(spec.module, spec.arguments, str(spec.log), environment)
-            self.running[spec.name] = spec, reference
+            self.running[spec.name] = _RayTask(spec, reference)
 
     def _gpu_share(self, spec: ProcessSpec) -> float:
         import ray
@@ -88,17 +91,17 @@ class RayCluster(Backend):
         except (ConnectionError, OSError, RuntimeError, ValueError) as error:
             where = os.environ.get("RAY_ADDRESS", "a cluster of this machine")
             raise RunError(f"--on ray: {where} cannot be used: {first_line(error)[:160]}") from None
-        self.ours = True
-        found = ray.cluster_resources()
+        self.connected = True
+        resources = ray.cluster_resources()
         where = os.environ.get("RAY_ADDRESS", "this machine")
-        say(f"Ray at {where}: {found.get('CPU', 0):g} cores, {found.get('GPU', 0):g} GPUs")
+        say(f"Ray at {where}: {resources.get('CPU', 0):g} cores, {resources.get('GPU', 0):g} GPUs")
 
     def ended(self) -> list[ProcessEnd]:
         import ray
 
         if not self.running:
             return []
-        names = {reference: name for name, (_, reference) in self.running.items()}
+        names = {task.reference: name for name, task in self.running.items()}
         done, _ = ray.wait(list(names), num_returns=len(names), timeout=0)
         return [self._end(names[reference]) for reference in done]
 
@@ -113,41 +116,41 @@ class RayCluster(Backend):
         return ProcessEnd.of(spec, code)
 
     def stop(self) -> None:
-        """Cancel the specs, which lets them save; a second Ctrl-C does not wait."""
-        if "ray" not in sys.modules:  # nothing was ever started
+        """Cancel the tasks, which lets their processes save; a second Ctrl-C does not wait."""
+        if "ray" not in sys.modules:  # nothing was started
             return
         import ray
 
-        references = [reference for _, reference in self.running.values()]
+        references = [task.reference for task in self.running.values()]
         with contextlib.suppress(KeyboardInterrupt):
             for reference in references:
                 ray.cancel(reference)
             if references:
-                ray.wait(references, num_returns=len(references), timeout=GRACE)
+                ray.wait(references, num_returns=len(references), timeout=GRACE_SECONDS)
         self.running.clear()
-        if self.ours:
+        if self.connected:
             ray.shutdown()
-            self.ours = False
+            self.connected = False
 
 
 def check_ray() -> None:
-    """Whether there is Ray, and somebody at RAY_ADDRESS: Ray itself would try for minutes."""
+    """Raise an error if Ray is missing, or if nothing answers at RAY_ADDRESS: Ray itself would try for minutes."""
     try:
         import ray  # noqa: F401
     except ImportError:
         raise MissingPackage.needed("--on ray", "Ray", "ray") from None
     address = os.environ.get("RAY_ADDRESS", "")
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not port.isdecimal():  # none, or a word of Ray's own: auto, local
+    if not port.isdecimal():  # unset, or a word of Ray: auto, local
         return
     try:
-        socket.create_connection((host, int(port)), timeout=REACHED).close()
+        socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT).close()
     except (OSError, OverflowError) as error:
         raise Misuse(f"--on ray: nobody answers at RAY_ADDRESS {address} ({first_line(error)})") from None
 
 
 def _usable_gpu_bytes() -> list[int]:
-    """Bytes that may be filled of a GPU of each node: Ray may choose any, and counts itself who shares it."""
+    """Return the usable bytes of a GPU of each node; Ray chooses the node, and counts the shares itself."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -156,7 +159,7 @@ def _usable_gpu_bytes() -> list[int]:
     strategies = [NodeAffinitySchedulingStrategy(node, soft=False) for node in nodes]
     try:
         asked = [ask.options(scheduling_strategy=strategy).remote() for strategy in strategies]
-        return [int(usable) for usable in ray.get(asked, timeout=ANSWERED)]
+        return [int(usable) for usable in ray.get(asked, timeout=GPU_TIMEOUT)]
     except ray.exceptions.RayError as error:
         raise RunError(
             f"--jobs auto: the GPUs' memory cannot be read ({first_line(error)[:160]}): give a number"
@@ -164,7 +167,7 @@ def _usable_gpu_bytes() -> list[int]:
 
 
 def usable_gpu_bytes() -> int:
-    """In a worker of Ray: what may be filled of its GPU when nobody else is there."""
+    """Return the usable bytes of this worker's GPU if no other process uses it."""
     import torch
 
     from glassformer.planning.capacity import AvailableMemory
@@ -173,16 +176,16 @@ def usable_gpu_bytes() -> int:
 
 
 def run_here(module: str, arguments: Sequence[str], log: str, environment: dict[str, str]) -> int:
-    """In a worker of Ray: run the process of a spec. If it is cancelled, the process saves and stops."""
+    """Run a process in a worker of Ray and return its exit code; a cancelled task lets it save and stop."""
     Path(log).parent.mkdir(parents=True, exist_ok=True)
     process = start_process([sys.executable, "-m", module, *arguments], Path(log), environment)
     try:
         while process.poll() is None:
-            time.sleep(WATCH)
+            time.sleep(POLL_SECONDS)
     finally:
         process.terminate()
         try:
-            process.wait(GRACE)
+            process.wait(GRACE_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -1,8 +1,8 @@
-"""Jobs of Slurm: an array of them for all that is started at once. The folder, which all machines see, is the only
-meeting place: a script, which job does what, and what Slurm itself says of a job.
+"""Slurm jobs: a job array for the processes that start at once.
 
-Jobs outlive the command that submitted them, unless it is stopped (Ctrl-C, SIGTERM): then they are cancelled, which
-lets them save. The same command finds those that still wait or run.
+Processes communicate through a folder that all machines see. It holds the script of the array, the number of each job,
+and Slurm's output. Jobs outlive the command that submitted them, unless it is stopped (Ctrl-C, SIGTERM): it then
+cancels them, which lets them save. The same command finds the jobs that still wait or run.
 """
 
 import contextlib
@@ -20,49 +20,47 @@ from glassformer.config.messages import say
 from glassformer.data.wording import counted
 from glassformer.runs.files import read_json, write_json, write_text
 from glassformer.runs.folders import writing
-from glassformer.trials.backends.base import GRACE, STOPPED, Backend, ProcessEnd, ProcessSpec
+from glassformer.trials.backends.base import GRACE_SECONDS, STOPPED, Backend, ProcessEnd, ProcessSpec
 
 SCRIPT, JOBS = "array.sh", "jobs.json"
-MOST = 1000
-"""Jobs of an array: more are submitted as the first are done. Slurm's own limit, unless a site changed it."""
+MAX_JOBS = 1000
+"""Maximum number of jobs at once; more are submitted as the first end. Slurm's default limit."""
 ASK_EVERY = 10.0
-"""Seconds between two questions to Slurm, which serves everyone."""
-SETTLE = 30.0
-"""Seconds after the end of a job in which its result may still come in sight: network disks are late."""
-OVER = (
+"""Seconds between two queries to Slurm, which other users need too."""
+SETTLE_SECONDS = 30.0
+"""Seconds after the end of a job in which its result may still appear: network disks are slow."""
+END_STATES = (
     *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED"),
     *("REVOKED", "TIMEOUT"),
 )
-"""The states of jobs that will not run again."""
-FORGOTTEN = "forgotten"
-"""The state of a job of which Slurm knows nothing any more."""
+"""States of jobs that will not run again."""
+UNKNOWN_STATE = "forgotten"
+"""State of a job that Slurm no longer lists."""
 
 
 @dataclass
 class _SlurmJob:
     spec: ProcessSpec
     number: str
-    """As Slurm writes it: 4711_3."""
+    """Array job and index, such as 4711_3."""
     ended: float | None = None
-    """When it was first known to be over, on the clock that nobody sets."""
+    """Monotonic time at which its end was first seen."""
     state: str = "PENDING"
 
 
 @dataclass(kw_only=True)
-class Slurm(Backend):
-    """Each spec a job. `jobs`: how many run at once, if that is limited; `options`: what `sbatch` is told, as people
-    type it.
-    """
+class Slurm(Backend[_SlurmJob]):
+    """Runs each process as a Slurm job."""
 
     folder: Path
     name: str
     options: str = ""
+    """Options of `sbatch`, as on its command line."""
     pause: float = 0.5
-    running: dict[str, _SlurmJob] = field(default_factory=dict)
     others: dict[str, str] = field(default_factory=dict)
-    """Jobs of an earlier command that did more than is asked for now: they are let be."""
+    """Numbers of jobs of an earlier command that this command does not need, by name; they keep running."""
     asked: float = -1e9
-    """When Slurm was asked last."""
+    """Monotonic time of the last query."""
 
     @property
     def summary(self) -> str:
@@ -79,7 +77,7 @@ class Slurm(Backend):
         return set(self.running)
 
     def startable(self, specs: Sequence[ProcessSpec]) -> Sequence[ProcessSpec]:
-        return specs[: max(0, MOST - len(self.running))]
+        return specs[: max(0, MAX_JOBS - len(self.running))]
 
     def start(self, specs: Sequence[ProcessSpec]) -> None:
         with writing(self.folder):
@@ -88,63 +86,63 @@ class Slurm(Backend):
         array = f"0-{len(specs) - 1}" + (f"%{self.jobs}" if self.jobs else "")
         output = f"{self.folder}/".replace("%", "%%") + "%A_%a.txt"
         words = ["sbatch", "--parsable", f"--array={array}", f"--output={output}", str(self.folder / SCRIPT)]
-        number = self._submit(words).split(";")[0]  # behind it, a cluster's name
+        number = self._submit(words).split(";")[0]  # the name of a cluster may follow
         for index, spec in enumerate(specs):
             self.running[spec.name] = _SlurmJob(spec, f"{number}_{index}")
-        self._note()
+        self._write_numbers()
         say(f"{counted(len(specs), 'job')} submitted to Slurm: {number} ({self.folder / SCRIPT})")
 
     def _submit(self, words: Sequence[str]) -> str:
-        said = subprocess.run(words, capture_output=True, text=True, env=_environment(), check=False)
-        if said.returncode:
-            first = next(iter(said.stderr.strip().splitlines()), f"code {said.returncode}")
+        done = subprocess.run(words, capture_output=True, text=True, env=_environment(), check=False)
+        if done.returncode:
+            first = next(iter(done.stderr.strip().splitlines()), f"code {done.returncode}")
             line = first.removeprefix("sbatch: ").removeprefix("error: ")
             if self.options:
                 raise Misuse(f"--sbatch {shlex.quote(self.options)}: {line}")
             raise RunError(f"--on slurm: sbatch cannot submit jobs here ({line})")
-        return said.stdout.strip()
+        return done.stdout.strip()
 
-    def _note(self) -> None:
-        """Which job does what, for the same command later."""
+    def _write_numbers(self) -> None:
+        """Store the number of each job, for the same command later."""
         write_json(self.folder / JOBS, {**self.others, **{name: job.number for name, job in self.running.items()}})
 
     def ended(self) -> list[ProcessEnd]:
         self._ask()
         ends = []
         for name, job in list(self.running.items()):
-            if _is_there(job.spec.result):
+            if _exists(job.spec.result):
                 ends.append(ProcessEnd(name, 0, ""))
-            elif job.ended is not None and (job.spec.result is None or time.monotonic() - job.ended > SETTLE):
+            elif job.ended is not None and (job.spec.result is None or time.monotonic() - job.ended > SETTLE_SECONDS):
                 ends.append(ProcessEnd(name, {"COMPLETED": 0, "FAILED": 1}.get(job.state), self._why(job)))
         for end in ends:
             del self.running[end.name]
         if ends:
-            self._note()
+            self._write_numbers()
         return ends
 
     def _ask(self) -> None:
-        """What Slurm says of each job, now and then."""
+        """Query the states of the jobs if the last query was long enough ago."""
         if time.monotonic() - self.asked < ASK_EVERY or not self.running:
             return
         self.asked = time.monotonic()
-        if (states := _states()) is None:  # it does not answer just now
+        if (states := _states()) is None:  # no answer
             return
         for job in self.running.values():
-            job.state = states.get(job.number, FORGOTTEN)
+            job.state = states.get(job.number, UNKNOWN_STATE)
             job.ended = None if _is_alive(job.number, states) else job.ended or time.monotonic()
 
     def _why(self, job: _SlurmJob) -> str:
-        said = f"Slurm's job {job.number} ended without a result ({job.state}"
+        end = f"Slurm's job {job.number} ended without a result ({job.state}"
         if not job.spec.log.exists():
-            return f"{said}): it never began; do the nodes see {job.spec.log.parent} and this Python?"
-        return f"{said}; see {job.spec.log} and {self.folder / job.number}.txt)"
+            return f"{end}): it never began; do the nodes see {job.spec.log.parent} and this Python?"
+        return f"{end}; see {job.spec.log} and {self.folder / job.number}.txt)"
 
     def stop(self) -> None:
-        """Cancel them, and wait until they have saved; a second Ctrl-C does not wait."""
+        """Cancel the jobs, and wait until they have saved; a second Ctrl-C does not wait."""
         if self.running:
-            say(f"{counted(len(self.running), 'job')} of Slurm cancelled: what runs saves where it stands")
+            say(f"{counted(len(self.running), 'job')} of Slurm cancelled: those that run save a checkpoint")
             _scancel(job.number for job in self.running.values())
-        give_up = time.monotonic() + GRACE
+        give_up = time.monotonic() + GRACE_SECONDS
         with contextlib.suppress(KeyboardInterrupt):
             while self.running and time.monotonic() < give_up:
                 states = _states() or {}
@@ -153,26 +151,26 @@ class Slurm(Backend):
         self.running.clear()
         with contextlib.suppress(OSError):
             if self.others:
-                self._note()
+                self._write_numbers()
             else:
                 (self.folder / JOBS).unlink(missing_ok=True)
             for path in self.folder.glob("*_*.txt"):
-                if not path.stat().st_size:  # Slurm had nothing to say
+                if not path.stat().st_size:  # Slurm printed nothing
                     path.unlink()
 
 
 def check_slurm() -> None:
     if shutil.which("sbatch") is None:
         raise Misuse(
-            "--on slurm: there is no sbatch here; run it where jobs are submitted (a login node), or leave --on away"
+            "--on slurm: there is no sbatch here; run it where jobs are submitted (a login node), or remove --on"
         )
 
 
 def live_jobs(folder: Path) -> dict[str, str]:
-    """The jobs that an earlier command submitted, and that wait or run: their numbers by the spec's name."""
+    """Return the numbers of jobs of an earlier command that wait or run, by the name of the process."""
     try:
         numbers = read_json(folder / JOBS)
-    except GlassformerError:  # none, or it is damaged
+    except GlassformerError:  # missing or damaged
         return {}
     if not numbers or (states := _states()) is None:
         return {}
@@ -180,7 +178,7 @@ def live_jobs(folder: Path) -> dict[str, str]:
 
 
 def refuse_live_jobs(folder: Path, remedy: str) -> None:
-    """Nobody else works where jobs of Slurm still do. `remedy`: what to do instead."""
+    """Refuse a folder in which jobs of Slurm still work. `remedy`: what to do instead."""
     if numbers := sorted({number.partition("_")[0] for number in live_jobs(folder).values()}):
         raise Misuse(
             f"jobs of Slurm are still at work in {folder.parent}: {remedy}, or cancel them first "
@@ -188,15 +186,15 @@ def refuse_live_jobs(folder: Path, remedy: str) -> None:
         )
 
 
-def _is_there(result: Path | None) -> bool:
-    """Whether a file is there; its folder is listed, since network disks remember for long what was not there."""
+def _exists(result: Path | None) -> bool:
+    """Return whether a file exists; lists its folder, because network disks cache that a file is missing."""
     try:
         return result is not None and result.name in os.listdir(result.parent)
     except OSError:
         return False
 
 
-# --- what Slurm is told and says ---
+# --- commands of Slurm ---
 
 
 def _script(specs: Sequence[ProcessSpec], name: str, options: str) -> str:
@@ -236,25 +234,23 @@ exit $code
 
 
 def _is_alive(number: str, states: Mapping[str, str]) -> bool:
-    """Whether a job waits or runs: it may be one that was requeued."""
-    return number in states and states[number] not in OVER
+    """Return whether a job waits or runs; it may have been requeued."""
+    return number in states and states[number] not in END_STATES
 
 
 def _environment() -> Mapping[str, str]:
-    """This process's, without what is said there of a job that it may itself be part of."""
-    return {
-        key: value for key, value in os.environ.items() if not key.startswith("SLURM_") or key == "SLURM_CONF"
-    }  # fmt: skip
+    """Return the environment without the variables of a Slurm job that this process may be part of."""
+    return {key: value for key, value in os.environ.items() if not key.startswith("SLURM_") or key == "SLURM_CONF"}
 
 
 def _states() -> dict[str, str] | None:
-    """The states of a person's jobs by their numbers; None: Slurm does not answer."""
+    """Return the states of the user's jobs by number; None if Slurm does not answer."""
     words = ["squeue", "--noheader", "--array", "--states=all", f"--user={os.getuid()}", "--format=%i %T"]
     try:
-        said = subprocess.run(words, capture_output=True, text=True, env=_environment(), check=True, timeout=60)
+        done = subprocess.run(words, capture_output=True, text=True, env=_environment(), check=True, timeout=60)
     except (OSError, subprocess.SubprocessError):
         return None
-    return dict(line.split()[:2] for line in said.stdout.splitlines() if len(line.split()) > 1)
+    return dict(line.split()[:2] for line in done.stdout.splitlines() if len(line.split()) > 1)
 
 
 def _scancel(numbers: Iterable[str]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from glassformer.config.units import duration
 from glassformer.rendering.takeaways import leaders
 from glassformer.statistics.intervals import Interval, mean_interval, share_interval, weighted_mean_interval
-from glassformer.trials.jobs import GIVEN, TRAINED, Outcome
+from glassformer.trials.jobs import EXISTING, TRAINED, Outcome
 from glassformer.trials.results.metrics import (
     is_paired,
     ranked_by,
@@ -62,7 +62,7 @@ class Row:
 
     @property
     def is_trained(self) -> bool:
-        return self.kind in (TRAINED, GIVEN)
+        return self.kind in (TRAINED, EXISTING)
 
     @property
     def begins(self) -> bool:
@@ -229,7 +229,7 @@ def rows_of(outcomes: Sequence[Outcome]) -> list[Row]:
         groups.setdefault(outcome.job.row, []).append(outcome)
     metric, lower = ranked_by([outcome for outcome in outcomes if outcome.error is None])
     several = any(sum(outcome.error is None for outcome in group) > 1 for group in groups.values())
-    nameless = len({outcome.job.name for outcome in outcomes if outcome.job.kind in (TRAINED, GIVEN)}) == 1
+    nameless = len({outcome.job.name for outcome in outcomes if outcome.job.kind in (TRAINED, EXISTING)}) == 1
     rows = []
     for group in groups.values():
         done = sorted((outcome for outcome in group if outcome.error is None), key=lambda outcome: outcome.job.repeat)

@@ -1,6 +1,4 @@
-"""Trainings in processes of their own: a crash, or a kill by the system, is the end of one of them. Whatever becomes of
-it, the comparison goes on.
-"""
+"""Jobs in processes of their own: if one crashes or the system kills it, the comparison continues."""
 
 import contextlib
 import json
@@ -15,31 +13,31 @@ from glassformer.config.units import size
 from glassformer.planning.build import gpu_step_bytes
 from glassformer.planning.setup import from_data
 from glassformer.trials.backends.base import Backend, ProcessEnd, ProcessSpec
-from glassformer.trials.jobs import GIVEN, TRAINED, Job, Outcome
+from glassformer.trials.jobs import EXISTING, TRAINED, Job, Outcome
 from glassformer.trials.running.folder import EVENTS, LOG, OUTCOME, Folder
 
-PROCESS = "glassformer.trials.running.job_process"
+JOB_MODULE = "glassformer.trials.running.job_process"
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobEvent:
-    """Something that happened to one of the jobs."""
+    """An event of a job."""
 
     job: Job
     what: str
-    """waiting, found (it was done before), begun, started, stepped, validated, judging, done, failed."""
+    """waiting, found (it was done before), begun, started, stepped, validated, scoring, done, failed or skipped."""
     done: float = 0.0
-    """How far its training is, 0 to 1."""
+    """Progress of training, 0 to 1."""
     step: int = 0
     score: float | None = None
-    """The primary metric: of a validation, or at the end."""
+    """The primary metric of a validation, or at the end."""
     name: str = ""
-    """The metric's name."""
+    """Name of the metric."""
     error: str | None = None
 
     @classmethod
     def over(cls, outcome: Outcome, what: str) -> Self:
-        """What a job came to: now (done), or before (found)."""
+        """Return the event of an outcome: "done" now, or "found" from an earlier command."""
         score = outcome.metrics[outcome.primary]
         return cls(job=outcome.job, what=what, done=1.0, score=score, name=outcome.primary)
 
@@ -49,43 +47,54 @@ JobListener = Callable[[JobEvent], None]
 
 @dataclass
 class _JobProgress:
-    """A job as its process goes on."""
+    """Progress of a job, read from the file that its process appends events to."""
 
     job: Job
     folder: Path
     read: int = 0
-    """How many bytes of its events were read."""
+    """Number of bytes read from the file of events."""
     done: float = 0.0
     furthest: int = 0
-    """The last step that any of its processes came to."""
+    """The last step that any process of the job reached."""
     retries: int = 0
-    """How often it was started again since it last came further."""
+    """Number of restarts since the job last got further."""
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """What its process has added to its events: whole lines alone."""
+        """Yield new events: complete lines only."""
         with contextlib.suppress(OSError), (self.folder / EVENTS).open("rb") as file:
             file.seek(self.read)
             lines, _, _ = file.read().rpartition(b"\n")
             self.read += len(lines) + bool(lines)
             for line in lines.splitlines():
-                with contextlib.suppress(ValueError):  # torn, where a disk was full
+                with contextlib.suppress(ValueError):  # torn by a full disk
                     yield json.loads(line)
+
+    def spec(self) -> ProcessSpec:
+        return ProcessSpec(
+            name=self.job.id,
+            module=JOB_MODULE,
+            arguments=(str(self.folder),),
+            log=self.folder / LOG,
+            result=self.folder / OUTCOME,
+            threads=self.job.settings.get("training.threads"),
+            takes_gpu=takes_gpu(self.job),
+        )
 
 
 @dataclass(kw_only=True)
 class Engine:
-    """Runs jobs at a backend; a job without an outcome is started again as often as the backend allows."""
+    """Runs jobs on a backend; a job without an outcome is restarted as often as the backend allows."""
 
     folder: Folder
     part: str
-    backend: Backend
+    backend: Backend[Any]
     hear: JobListener
     progress: dict[str, _JobProgress] = field(default_factory=dict)
 
     def run(self, jobs: Sequence[Job]) -> Generator[Outcome]:
         """Yield the outcome of each job as soon as it has ended."""
         self.progress = {job.id: _JobProgress(job, self.folder.job_folder(job).resolve()) for job in jobs}
-        specs = [_spec(name, progress) for name, progress in self.progress.items()]
+        specs = [progress.spec() for progress in self.progress.values()]
         with contextlib.closing(self.backend.run(specs, self)) as ends:
             for end in ends:
                 yield self._end(self.progress[end.name], end)
@@ -98,19 +107,19 @@ class Engine:
 
     def look(self, running: Sequence[str]) -> None:
         for name in running:
-            self._tell(self.progress[name])
+            self._pass_on(self.progress[name])
 
-    def starts_again(self, end: ProcessEnd) -> bool:
+    def restarts(self, end: ProcessEnd) -> bool:
         progress = self.progress[end.name]
-        self._tell(progress)
+        self._pass_on(progress)
         if self.folder.outcome(progress.job) is not None or progress.retries >= self.backend.retries:
             return False
         progress.retries += 1
-        say(f"{end.name}: {end.why}; it is started again")
+        say(f"{end.name}: {end.why}; it is restarted")
         self.hear(JobEvent(job=progress.job, what="waiting"))
         return True
 
-    def _tell(self, progress: _JobProgress) -> None:
+    def _pass_on(self, progress: _JobProgress) -> None:
         for event in progress.events():
             progress.done = float(event.get("done", progress.done))
             step = int(event.get("step", 0))
@@ -124,36 +133,25 @@ class Engine:
         if outcome is None:
             outcome = Outcome(job=progress.job, error=end.why)
             outcome.write(progress.folder / OUTCOME)
-        if outcome.error is not None:
-            self.hear(JobEvent(job=progress.job, what="skipped" if outcome.skipped else "failed", error=outcome.error))
-        else:
+        if outcome.error is None:
             self.hear(JobEvent.over(outcome, "done"))
+        else:
+            self.hear(JobEvent(job=progress.job, what="skipped" if outcome.skipped else "failed", error=outcome.error))
         return outcome
 
 
-def _spec(name: str, progress: _JobProgress) -> ProcessSpec:
-    return ProcessSpec(
-        name=name,
-        module=PROCESS,
-        arguments=(str(progress.folder),),
-        log=progress.folder / LOG,
-        result=progress.folder / OUTCOME,
-        threads=progress.job.settings.get("training.threads"),
-        takes_gpu=takes_gpu(progress.job),
-    )
-
-
-# --- what trainings hold on a GPU, by their plans, so that several can share one ---
+# --- GPU memory of jobs by their plans, so that several can share a GPU ---
 
 
 def takes_gpu(job: Job) -> bool:
-    """Whether a job computes on a GPU if it is given one."""
-    return job.kind in (TRAINED, GIVEN) and job.settings.get("training.device", "auto") in ("auto", "cuda")
+    """Return whether a job computes on a GPU if it is given one."""
+    return job.kind in (TRAINED, EXISTING) and job.settings.get("training.device", "auto") in ("auto", "cuda")
 
 
 def gpu_needs(jobs: Iterable[Job]) -> dict[str, int | None]:
-    """The most bytes that a step of each job holds, by the job's name; seeds and folds of a row are alike. Jobs that
-    take no GPU are left out. None: of such a job no plan is made.
+    """Return the peak bytes of a training step by the id of the job, for jobs that use a GPU; None without a plan.
+
+    Seeds and folds of a row have the same plan.
     """
     by_row: dict[str, int | None] = {}
     needs = {}
@@ -171,5 +169,5 @@ def _planned_bytes(job: Job) -> int | None:
     try:
         with listening(silent):
             return gpu_step_bytes(from_data(dict(job.settings), None, gpus=1))
-    except GlassformerError:  # where it cannot be trained either, its process says why
+    except GlassformerError:  # its process will report the error
         return None

@@ -1,4 +1,4 @@
-"""What a job does: train and judge a model, count a floor, fit a reference, judge a run that was there before."""
+"""Run a job: train and score a model, evaluate a baseline, fit a reference, or score an existing run."""
 
 import contextlib
 import resource
@@ -25,28 +25,28 @@ from glassformer.runs.run import DONE, Run
 from glassformer.tasks.prediction import AVERAGE_PRECISION
 from glassformer.training.events import Ended, Event, Started, Stepped, Validated
 from glassformer.trials.baselines.registry import evaluate_baseline
-from glassformer.trials.jobs import FLOOR, GIVEN, REFERENCE, TRAINED, CurvePoint, Job, Outcome
+from glassformer.trials.jobs import EXISTING, FLOOR, REFERENCE, TRAINED, CurvePoint, Job, Outcome
 from glassformer.trials.running.candidates import MASK, UNMASKED
 from glassformer.trials.running.cpu_budget import row_updates
 from glassformer.trials.running.folder import OUTCOME
-from glassformer.trials.running.scoring import leakage, outcome_of, seconds_per_example, undertraining
+from glassformer.trials.running.scoring import leakage, scored, seconds_per_example, undertraining
 from glassformer.verbs.train import train
 
 RUN = "run"
-OFTEN = 1.0
-"""Seconds between two words on how far a training is."""
+EVENT_SECONDS = 1.0
+"""Minimum time between two events about the progress of training."""
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 Tell = Callable[..., None]
-"""Who hears what happens, by keyword."""
+"""Receives events, as keyword arguments."""
 
 
 def run_job(job: Job, folder: Path, part: str, tell: Tell) -> Outcome | None:
-    """What a job comes to on a part of the data; None: it was asked to stop on the way."""
+    """Return the outcome of a job, scored on a part of the data; None if it was asked to stop."""
     return BY_KIND[job.kind](job, folder, part, tell)
 
 
-# --- a model that is trained ---
+# --- training ---
 
 
 def _run_training(job: Job, folder: Path, part: str, tell: Tell) -> Outcome | None:
@@ -65,14 +65,12 @@ def _run_training(job: Job, folder: Path, part: str, tell: Tell) -> Outcome | No
         status = train(out=run.path, resume=True, draft=True, listen=progress).reason
     if status == "interrupted":
         return None
-    tell(event="judging")
+    tell(event="scoring")
     loaded = load(run, job.settings.get("training.device", "auto"))
-    card, examples = run.card(), split_data(loaded.config).parts[part]
-    return _run_outcome(
-        job,
-        part,
-        loaded,
-        examples,
+    card = run.card()
+    outcome = Outcome(
+        job=job,
+        part=part,
         parameters=int(card["parameters"]),
         learned=learned_of(card),
         memory=progress.memory(4 * int(card["parameters"])),
@@ -80,10 +78,11 @@ def _run_training(job: Job, folder: Path, part: str, tell: Tell) -> Outcome | No
         run=str(Path(folder.parent.name) / folder.name / RUN),
         note=UNMASKED if job.varied.get(MASK) is False else "",
     )
+    return _score_run(outcome, loaded, split_data(loaded.config).parts[part])
 
 
 def _status(run: Run) -> str:
-    """How far a run is: finished, stopped early, on the way; nothing, where it has to begin anew."""
+    """Return the status of a run; empty if it has to start again."""
     try:
         status = str(Run.open(run.path).card().get("status"))
     except GlassformerError:
@@ -95,18 +94,18 @@ def _status(run: Run) -> str:
 
 @dataclass
 class _Progress:
-    """Passes on what a training says of itself, not too often, and measures its memory."""
+    """Passes on events of training, not too often, and measures its memory."""
 
     tell: Tell
     last: float = 0.0
     peak: "PeakMemory | None" = None
-    most: int | None = None
+    peak_bytes: int | None = None
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, Started):
             self.peak = PeakMemory()
             self.tell(event="started", step=event.step, steps=event.steps, minutes=event.minutes)
-        elif isinstance(event, Stepped) and time.monotonic() - self.last > OFTEN:
+        elif isinstance(event, Stepped) and time.monotonic() - self.last > EVENT_SECONDS:
             self.last = time.monotonic()
             self.tell(event="stepped", step=event.step, done=event.done)
         elif isinstance(event, Validated):
@@ -114,23 +113,26 @@ class _Progress:
             primary, score = evaluation.primary, evaluation.metrics[evaluation.primary]
             self.tell(event="validated", step=event.step, name=primary, score=score, best=event.best)
         elif isinstance(event, Ended) and self.peak is not None:
-            self.most = self.peak.bytes()
+            self.peak_bytes = self.peak.bytes()
 
     def memory(self, weights: int) -> int | None:
-        """None where nothing was left to train. `weights`: their bytes, which a CPU holds before the first update."""
-        if self.peak is None or self.most is None:
+        """Return the peak memory; None if nothing was left to train.
+
+        `weights`: their bytes, which a CPU holds before the first update.
+        """
+        if self.peak is None or self.peak_bytes is None:
             return None
-        return self.most if self.peak.cuda else self.most + weights
+        return self.peak_bytes if self.peak.cuda else self.peak_bytes + weights
 
 
 class PeakMemory:
-    """The most that this process held since the start of a training, beyond what it held then; on a GPU, CUDA's."""
+    """Peak memory of this process beyond that at the start of training; on a GPU, CUDA's peak."""
 
     def __init__(self) -> None:
         self.cuda = torch.cuda.is_available() and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
         if self.cuda:
             torch.cuda.reset_peak_memory_stats()
-        with contextlib.suppress(OSError):  # the peak so far may be that of reading the data
+        with contextlib.suppress(OSError):  # reading the data may have needed more
             RESET.write_text("5")
         self.before = _process_bytes("VmRSS")
 
@@ -139,88 +141,83 @@ class PeakMemory:
 
 
 def _process_bytes(name: str) -> int:
-    """Return the bytes of this process: now (VmRSS), or at the most (VmHWM)."""
+    """Return the bytes of this process: now (VmRSS), or at its peak (VmHWM)."""
     if STATUS.is_file():
         status = dict(line.split(":", 1) for line in STATUS.read_text().splitlines())
         return int(status[name].split()[0]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-# --- what is not trained here ---
+# --- baselines and existing runs ---
 
 
 def _run_baseline(job: Job, folder: Path, part: str, tell: Tell) -> Outcome:
     config, rows = infer_config({}, job.settings)
     prepared = prepare(config, rows=rows)
-    tell(event="judging")
+    tell(event="scoring")
     began = time.perf_counter()
     result = evaluate_baseline(job.kind, job.name, config, prepared, part, _slowest_training(folder.parent))
     took = time.perf_counter() - began
-    return outcome_of(
-        job,
-        part,
-        result.evaluation,
-        FAMILIES[config.task],
+    outcome = Outcome(
+        job=job,
+        part=part,
         parameters=result.parameters,
         seconds=took if result.seconds is None else result.seconds,
         tokenizer=None if prepared.tokenizer is None or job.kind == REFERENCE else prepared.tokenizer.hash,
         note=result.note,
     )
+    return scored(outcome, result.evaluation, FAMILIES[config.task])
 
 
 def _slowest_training(jobs: Path) -> float | None:
     """Return the seconds of the slowest training run that has ended in this comparison; None if none has."""
     seconds = []
     for path in jobs.glob(f"*/{OUTCOME}"):
-        with contextlib.suppress(GlassformerError):  # a damaged file is reported where the table is made
+        with contextlib.suppress(GlassformerError):  # `compare` reports damaged files
             outcome = Outcome.read(path)
             seconds += [outcome.seconds] if outcome.job.kind == TRAINED and outcome.error is None else []
     return max(seconds, default=None)
 
 
-def _judge_run(job: Job, folder: Path, part: str, tell: Tell) -> Outcome:
+def _run_existing(job: Job, folder: Path, part: str, tell: Tell) -> Outcome:
     settings = dict(job.settings)
     run = Run.open(settings.pop("run"))
     loaded = load(run)
     config, rows = infer_config({}, settings)
     if loaded.family is not FAMILIES[config.task] or loaded.config.data.kind != config.data.kind:
         own, here = (f"{side.task} ({side.data.kind})" for side in (loaded.config, config))
-        raise Misuse(f"{run.path} is a run of {own}, and {here} is compared here: leave it out of --runs")
+        raise Misuse(f"{run.path} is a run of {own}, and {here} is compared here: remove it from --runs")
     primary, _ = loaded.family.selection(config)
     if primary == AVERAGE_PRECISION and primary != loaded.family.selection(loaded.config)[0]:
         raise Misuse(f"{run.path} was not trained with --training.choose_by {primary}: remove it from --runs")
     training = replace(loaded.config.training, choose_by=config.training.choose_by)
     loaded = replace(loaded, config=replace(loaded.config, training=training))
     corpus = split_data(config, rows)
-    tell(event="judging")
-    note, seen = leakage(run, loaded.config, config, corpus, part)
-    return _run_outcome(
-        job,
-        part,
-        loaded,
-        corpus.parts[part],
+    tell(event="scoring")
+    overlap = leakage(run, loaded.config, config, corpus, part)
+    outcome = Outcome(
+        job=job,
+        part=part,
         parameters=loaded.parameters,
         run=str(run.path.resolve()),
-        note=note,
-        seen=seen,
+        note=overlap.note,
+        seen=overlap.seen,
     )
+    return _score_run(outcome, loaded, corpus.parts[part])
 
 
-# --- outcomes ---
+# --- outcomes of runs ---
 
 
-def _run_outcome(job: Job, part: str, loaded: Loaded, examples: Any, *, note: str, **more: Any) -> Outcome:
-    """What a run comes to on a part of its own data, or of other data of the same kind."""
-    notes = [note] if note else []
+def _score_run(outcome: Outcome, loaded: Loaded, examples: Any) -> Outcome:
+    """Score a run on examples of its own data, or of other data of the same kind."""
+    notes = [outcome.note] if outcome.note else []
     with torch.inference_mode():
         evaluation = loaded.family.evaluate_part(loaded, examples, EvaluateOptions()).evaluation
     with listening(notes.append):
         card, log = loaded.run.card(), list(loaded.run.read_metrics())
-    return outcome_of(
-        job,
-        part,
-        evaluation,
-        loaded.family,
+    outcome = replace(
+        outcome,
         steps=int(card.get("steps", 0)),
         seconds=float(card.get("seconds", 0.0)),
         per_example=seconds_per_example(loaded, examples),
@@ -228,12 +225,12 @@ def _run_outcome(job: Job, part: str, loaded: Loaded, examples: Any, *, note: st
         curve=_curve(log, evaluation.primary),
         undertrained=undertraining(card, log),
         note="; ".join(notes),
-        **more,
     )
+    return scored(outcome, evaluation, loaded.family)
 
 
 def _curve(log: Iterable[Mapping[str, Any]], primary: str) -> list[CurvePoint]:
-    """Return the validations on the way, with the seconds of training until then."""
+    """Return the validations during training, with the seconds of training until then."""
     seconds, curve = 0.0, []
     for line in log:
         if line.get("event") == "step":
@@ -247,5 +244,5 @@ BY_KIND: dict[str, Callable[[Job, Path, str, Tell], Outcome | None]] = {
     TRAINED: _run_training,
     FLOOR: _run_baseline,
     REFERENCE: _run_baseline,
-    GIVEN: _judge_run,
+    EXISTING: _run_existing,
 }

@@ -1,4 +1,4 @@
-"""The folder of a comparison: what it asks, and a folder for each training with what it came to."""
+"""The folder of a comparison: its question, and a folder per job with its outcome."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ from glassformer.trials.settings import check_out, data_stem, free_folder
 
 QUESTION, JOB, OUTCOME, LOG = "question.json", "job.json", "outcome.json", "log.txt"
 EVENTS = "events.jsonl"
-"""What happens to a job as it goes; gone once the comparison is finished."""
+"""Events of a running job; deleted when the comparison has finished."""
 FIRST_KEYS = ("data.same_text", "data.decimal", "data.rare_values", "data", "mode", "part")
 """Parts of a comparison's identity in which a difference is reported first. With other rules for reading the data, its
 fingerprint differs too."""
@@ -25,7 +25,7 @@ fingerprint differs too."""
 
 @dataclass(frozen=True)
 class AskedQuestion:
-    """What the folder of a comparison was made for."""
+    """The question that the folder of a comparison answers."""
 
     identity: dict[str, Any]
     """What all jobs share: the settings by dotted key, and the comparison's own options."""
@@ -34,7 +34,7 @@ class AskedQuestion:
     finished: bool = False
 
     def difference(self, identity: Mapping[str, Any]) -> str | None:
-        """Return the first thing in which another comparison differs, in words; None if nothing does."""
+        """Return the first difference to another comparison as a phrase; None if there is none."""
         before = self.identity
         for key in (*FIRST_KEYS, *sorted({*before, *identity} - {*FIRST_KEYS})):
             if before.get(key) != identity.get(key) or (key in before) != (key in identity):
@@ -43,47 +43,52 @@ class AskedQuestion:
         return None
 
 
+@dataclass(frozen=True)
 class Folder:
-    """OUT: question.json, jobs/<id>/ (job.json, run/, log.txt, outcome.json), and the table once there is one; of a
-    budget in CPU seconds, jobs/<row>.updates.json."""
+    """OUT: question.json, jobs/<id>/ (job.json, run/, log.txt, outcome.json), and the table when there are outcomes.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    For a budget in CPU seconds, jobs/<row>.updates.json stores the number of updates.
+    """
+
+    path: Path
+
+    @property
+    def jobs(self) -> Path:
+        return self.path / "jobs"
 
     @classmethod
-    def choose(cls, out: "str | os.PathLike[str] | None", data: str, asked: AskedQuestion) -> "Folder":
+    def choose(cls, out: str | os.PathLike[str] | None, data: str, asked: AskedQuestion) -> "Folder":
         """Return the folder `out`; if None, the folder of the same comparison that was stopped, else a new one."""
 
         def is_same(path: Path) -> bool:
             try:
                 return cls(path)._question() == asked
-            except RunError:  # damaged: whatever it was, it cannot go on
+            except RunError:  # a damaged comparison cannot continue
                 return False
 
         return cls(free_folder(f"compare-{data_stem(data)}", is_same) if out is None else Path(out))
 
     def open(self, asked: AskedQuestion, *, overwrite: bool) -> None:
-        """Make it, or see that what is there belongs to the same question."""
-        path = self.path
+        """Create the folder, or check that it belongs to the same question."""
         if overwrite:
-            with writing(path):
-                shutil.rmtree(path / "jobs", ignore_errors=True)
-        there = None if overwrite else self._question()
-        if there is not None and (changed := there.difference(asked.identity)):
+            with writing(self.path):
+                shutil.rmtree(self.jobs, ignore_errors=True)
+        before = None if overwrite else self._question()
+        if before is not None and (changed := before.difference(asked.identity)):
             raise Misuse(
-                f"--out {path} holds a comparison with {changed}: name another --out, or replace it with --overwrite"
+                f"--out {self.path} holds a comparison with {changed}: name another --out, or replace it with "
+                "--overwrite"
             )
-        before = [] if there is None else there.ids
-        with writing(path):
-            path.mkdir(parents=True, exist_ok=True)
-        # first: it makes the folder that of a comparison
-        self._write(replace(asked, ids=list(dict.fromkeys([*before, *asked.ids]))))
-        with writing(path):
-            (path / "jobs").mkdir(exist_ok=True)
+        ids = asked.ids if before is None else list(dict.fromkeys([*before.ids, *asked.ids]))
+        with writing(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+        self._write(replace(asked, ids=ids))  # first: it marks the folder as a comparison
+        with writing(self.path):
+            self.jobs.mkdir(exist_ok=True)
 
     def finish(self) -> None:
         with writing(self.path):
-            for events in self.path.glob(f"jobs/*/{EVENTS}"):
+            for events in self.jobs.glob(f"*/{EVENTS}"):
                 events.unlink()
         if (question := self._question()) is not None:
             self._write(replace(question, finished=True))
@@ -98,35 +103,38 @@ class Folder:
         except WrongShape as error:
             raise RunError(f"{path} is damaged: {error}; replace the comparison with --overwrite") from None
 
-    # --- its jobs ---
+    def locked(self) -> contextlib.AbstractContextManager[IO[str]]:
+        """Hold the lock of the folder, which the job processes hold too, so that their end is waited for."""
+        check_out(self.path, "comparison", holds=self._question() is not None)
+        return locked(self.path, "comparison")
+
+    # --- jobs ---
 
     def job_folder(self, job: Job) -> Path:
-        return self.path / "jobs" / job.id
+        return self.jobs / job.id
 
-    def begin(self, job: Job, *, part: str) -> Path:
-        """A job's folder as the process that does it finds it; a half-trained run in it stays."""
+    def begin(self, job: Job, *, part: str) -> None:
+        """Prepare the folder of a job for its process; a run in it that was stopped stays."""
         folder = self.job_folder(job)
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             for name in (OUTCOME, EVENTS):
                 (folder / name).unlink(missing_ok=True)
-        there = folder / JOB
-        if there.is_file() and read_json(there).get("job") != asdict(job):
-            raise RunError(f"{folder} holds another training than {job.id} asks for: replace all with --overwrite")
-        write_json(there, {"job": asdict(job), "part": part})
-        return folder
+        file = folder / JOB
+        if file.is_file() and read_json(file).get("job") != asdict(job):
+            raise RunError(f"{folder} holds another training run than {job.id}: replace all with --overwrite")
+        write_json(file, {"job": asdict(job), "part": part})
 
     def outcome(self, job: Job) -> Outcome | None:
-        """What a job came to, if it is done, and was this very one."""
+        """Return the outcome of a job; None if there is none, or if it is invalid."""
         outcome = _read_outcome(self.job_folder(job))
         return outcome if outcome is not None and outcome.job == job else None
 
     def outcomes(self, jobs: Sequence[Job]) -> list[Outcome]:
-        """What is done: outcomes of these jobs in their order, and then of those that were asked for before."""
-        mine = [outcome for job in jobs if (outcome := self.outcome(job)) is not None]
+        """Return the outcomes of these jobs in their order, and then those of earlier questions."""
         ids = {job.id for job in jobs}
-        others = [_read_outcome(folder) for folder in sorted((self.path / "jobs").iterdir()) if folder.name not in ids]
-        return [*mine, *(outcome for outcome in others if outcome is not None)]
+        others = [_read_outcome(folder) for folder in sorted(self.jobs.iterdir()) if folder.name not in ids]
+        return [outcome for outcome in [*map(self.outcome, jobs), *others] if outcome is not None]
 
     def invalid_outcomes(self, jobs: Sequence[Job]) -> list[Path]:
         """Return the files of outcomes that are damaged, were changed after they were written, or are another job's."""
@@ -135,16 +143,7 @@ class Folder:
         def is_valid(folder: Path) -> bool:
             return (self.outcome(mine[folder]) if folder in mine else _read_outcome(folder)) is not None
 
-        return [path for path in sorted(self.path.glob(f"jobs/*/{OUTCOME}")) if not is_valid(path.parent)]
-
-    # --- one at a time ---
-
-    def locked(self) -> "contextlib.AbstractContextManager[IO[str]]":
-        """Held by the comparison and by its trainings, so that nobody else writes here; those of a comparison that was
-        killed are waited for.
-        """
-        check_out(self.path, "comparison", holds=self._question() is not None)
-        return locked(self.path, "comparison")
+        return [path for path in sorted(self.jobs.glob(f"*/{OUTCOME}")) if not is_valid(path.parent)]
 
 
 def _read_outcome(folder: Path) -> Outcome | None:

@@ -13,7 +13,7 @@ from glassformer.families.base import FAMILIES
 from glassformer.families.recognition import infer_config
 from glassformer.training.device import choose_device
 from glassformer.trials.baselines.registry import baselines
-from glassformer.trials.jobs import FLOOR, GIVEN, REFERENCE, Job
+from glassformer.trials.jobs import EXISTING, FLOOR, REFERENCE, Job
 from glassformer.trials.running.candidates import MAIN, ablations, grid, ladder, rung
 from glassformer.trials.running.folder import AskedQuestion
 from glassformer.trials.running.row_settings import (
@@ -144,7 +144,7 @@ def ask(settings: Mapping[str, Any], options: CompareOptions) -> Question:
     jobs = [
         *(job for job in untrained if job.kind == FLOOR),
         *(
-            Job(name=run, kind=GIVEN, settings={**shared.data_settings, "run": str(Path(run).resolve())})
+            Job(name=run, kind=EXISTING, settings={**shared.data_settings, "run": str(Path(run).resolve())})
             for run in options.runs
         ),
         *(_with_repeat(job, options, repeat) for repeat in range(options.repeats) for job in trained),

@@ -1,6 +1,4 @@
-"""How a model is judged: a score for each example, the seconds of one use, whether a run has learned from the examples,
-whether it was trained to its end, and what folds come to together.
-"""
+"""Scores per example, time per example, leakage, undertraining, and metrics pooled over folds."""
 
 import contextlib
 import hashlib
@@ -13,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import singledispatch
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -46,36 +44,36 @@ from glassformer.tasks.base import Evaluation
 from glassformer.tasks.language_model import stack_rows
 from glassformer.tasks.prediction import confusion_matrix, macro_f1, set_metrics
 from glassformer.tasks.translation import judge
-from glassformer.trials.jobs import Job, Outcome
+from glassformer.trials.jobs import Outcome
 
 Records = Sequence[Mapping[str, Any]]
 Folds = Sequence[Mapping[str, float]]
-"""The metrics of each fold."""
+"""Metrics of each fold."""
 
 EXAMPLE_KEYS: tuple[str, ...] = ("text", "example", "label", "labels", "number", "source", "target")
 WINDOW_KEYS: tuple[str, ...] = ("start", "tokens", "covered")
-"""What tells an example, or a window of a text, from others; never what a model said."""
+"""Fields of a record that identify the example or the window; none is an output of the model."""
 
-WARM_UP, TIMED, LONGEST = 3, 50, 3.0
-"""Examples that are not timed, examples that are, and seconds after which it is enough."""
-SPLIT = (
+WARM_UP, TIMED, MAX_SECONDS = 3, 50, 3.0
+"""Number of examples before timing, number of timed examples, and time limit."""
+SPLIT_KEYS = (
     "validation", "test", "validation_fraction", "test_fraction", "split_seed", "split_by", "same_text",
     "near_duplicates", "folds", "fold",
 )  # fmt: skip
-"""The data settings that decide what is held out."""
+"""Data settings that determine the split."""
 LOCATION_KEYS = ("path", "source_file", "target_file")
-"""Where the data lies, which may be elsewhere by now."""
+"""Settings with paths of the data, which may have moved."""
 
 
-# --- a score for each example, so that two models can be compared on the very same ones ---
+# --- scores per example, so that models can be compared on the same examples ---
 
 
-def outcome_of(job: Job, part: str, evaluation: Evaluation, family: Family, **more: Any) -> Outcome:
-    """What a job came to on a part, example by example, and what `more` is known of it.
+def scored(outcome: Outcome, evaluation: Evaluation, family: Family) -> Outcome:
+    """Return an outcome with its metrics, and with a score per example.
 
-    The mean of the scores is the accuracy; of numbers, the mean squared error below zero, of which RMSE is the root;
-    of a text, the loss per token below zero. chrF and F1 of a whole part are no means over its examples: there it is
-    the mean chrF of the sentences, and the mean F1 of the examples' sets of labels.
+    The mean of the scores is the accuracy; for numbers, the negative mean squared error; for texts, the negative loss
+    per token. chrF and F1 of a whole part are not means over its examples, so their scores are the chrF of each
+    sentence, and the F1 of each example's set of labels.
     """
     keys, weights = EXAMPLE_KEYS, None
     if family.reads_stream:
@@ -84,24 +82,20 @@ def outcome_of(job: Job, part: str, evaluation: Evaluation, family: Family, **mo
     for record in evaluation.records:
         line = json.dumps([record[key] for key in keys if key in record], ensure_ascii=False)
         digest.update(f"{line}\n".encode("utf-8", "surrogatepass"))
-    return Outcome(
-        job=job,
-        part=part,
+    return replace(
+        outcome,
         metrics=dict(evaluation.metrics),
         primary=evaluation.primary,
         lower_is_better=evaluation.lower_is_better,
         scores=score_records(family, evaluation),
         weights=weights,
         examples=digest.hexdigest(),
-        **more,
     )
 
 
 @singledispatch
 def score_records(family: Family, evaluation: Evaluation) -> list[float]:
-    """A score for each record: what it has by the name of the primary metric, or its loss, if that is what the metric
-    is the mean of.
-    """
+    """Return a score per record: its primary metric or its loss, whichever has the metric as its mean; else none."""
     sign, metric = -1 if evaluation.lower_is_better else 1, evaluation.metrics[evaluation.primary]
     for key in (evaluation.primary, "loss"):
         values = [float(record[key]) for record in evaluation.records if key in record]
@@ -114,7 +108,7 @@ def score_records(family: Family, evaluation: Evaluation) -> list[float]:
 
 @score_records.register
 def score_classification(family: ClassificationFamily, evaluation: Evaluation) -> list[float]:
-    """Return the scores whose mean is the primary metric; none for average precision, which is not a mean."""
+    """Return scores whose mean is the primary metric; none for average precision, which is not a mean."""
     labels, predicted = ([record[key] for record in evaluation.records] for key in ("label", "predicted"))
     if evaluation.primary == "accuracy":
         return [float(label == guess) for label, guess in zip(labels, predicted, strict=True)]
@@ -127,8 +121,8 @@ def score_classification(family: ClassificationFamily, evaluation: Evaluation) -
 def macro_f1_scores(labels: Sequence[str], predicted: Sequence[str]) -> list[float]:
     """Return a score per example, the tangent of macro F1 at the total counts; the mean of the scores is macro F1."""
     names = sorted({*labels, *predicted})
-    true, said = (np.array([[one == name for name in names] for one in side], float) for side in (labels, predicted))
-    hits, sizes = 2 * true * said, true + said
+    true, guessed = (np.array([[one == name for name in names] for one in side], float) for side in (labels, predicted))
+    hits, sizes = 2 * true * guessed, true + guessed
     f1, mean_size = hits.sum(0) / sizes.sum(0), sizes.mean(0)
     scores: list[float] = (f1 + (hits - f1 * sizes) / mean_size).mean(1).tolist()
     return scores
@@ -136,7 +130,7 @@ def macro_f1_scores(labels: Sequence[str], predicted: Sequence[str]) -> list[flo
 
 @score_records.register
 def score_multilabel(family: MultilabelFamily, evaluation: Evaluation) -> list[float]:
-    """F1: twice what is in both sets, divided by what is in each; two empty sets agree."""
+    """Return the F1 of each example's set of labels, which is 1 if both sets are empty."""
     sets = [(set(record["labels"]), set(record["predicted"])) for record in evaluation.records]
     return [
         2 * len(true & predicted) / (len(true) + len(predicted)) if true or predicted else 1.0
@@ -162,20 +156,21 @@ def score_translation(family: TranslationFamily, evaluation: Evaluation) -> list
     return [chrf.sentence_score(record["output"], [record["target"]]).score for record in evaluation.records]
 
 
-# --- seconds ---
+# --- time per example ---
 
 
 @torch.inference_mode()
 def seconds_per_example(loaded: Loaded, part: Any) -> float | None:
-    """Seconds that one example alone takes, from raw text to answer: the median of some; of a language model, a token
-    written, of a masked one a window read. None where its family does not say what a use is.
+    """Return the median seconds to process a single example, from raw text to answer.
+
+    For a language model that is a generated token, for a masked model a window. None if the family does not define it.
     """
     times: list[float] = []
     began = last = time.perf_counter()
     for _ in itertools.islice(uses(loaded.family, loaded, part), WARM_UP + TIMED):
         now = time.perf_counter()
         times.append(now - last)
-        if now - began > LONGEST:
+        if now - began > MAX_SECONDS:
             break
         last = time.perf_counter()
     return statistics.median(times[WARM_UP:] or times) if times else None
@@ -183,7 +178,7 @@ def seconds_per_example(loaded: Loaded, part: Any) -> float | None:
 
 @singledispatch
 def uses(family: Family, loaded: Any, part: Any) -> Iterator[object]:
-    """Uses of a run on a part of the data, one a step."""
+    """Yield after each use of a run on an example of a part."""
     return iter(())
 
 
@@ -210,19 +205,28 @@ def labelling_uses(family: LabellingFamily, loaded: LoadedPredictor, part: Label
     return (loaded.predict_part(part.select("given", [row])) for row in itertools.cycle(range(len(part))))
 
 
-# --- whether a run has learned from what it is judged on ---
+# --- leakage: whether a run was trained on the examples that it is scored on ---
 
 
-def leakage(run: Run, trained: Config, config: Config, corpus: DataParts, part: str) -> tuple[str, bool]:
-    """A remark for its row, and whether it has learned from some of these examples: then it does not compete.
+class Leakage(NamedTuple):
+    """Overlap of a run's training data with the examples that it is scored on."""
 
-    `trained`: the run's configuration; `corpus`: the data of the comparison, which judges on this `part` of it.
+    note: str
+    """A remark for its row."""
+    seen: bool = False
+    """Whether it was trained on some of the examples, so that it is not ranked."""
+
+
+def leakage(run: Run, trained: Config, config: Config, corpus: DataParts, part: str) -> Leakage:
+    """Return whether a run has seen examples of a part of the comparison's data.
+
+    `trained`: configuration of the run; `config`, `corpus`: configuration and data of the comparison.
     """
     if run.card()["data"]["fingerprint"] != corpus.fingerprint:
-        return sentence(__name__, "other data"), False
-    other = next((name for name in SPLIT if getattr(trained.data, name) != getattr(config.data, name)), None)
+        return Leakage(sentence(__name__, "other data"))
+    other = next((name for name in SPLIT_KEYS if getattr(trained.data, name) != getattr(config.data, name)), None)
     if other is None and not trained.data.refit:
-        return "", False
+        return Leakage("")
     here = replace(trained.data, **{name: getattr(config.data, name) for name in LOCATION_KEYS})
     own: Mapping[str, Any] = {}
     with contextlib.suppress(GlassformerError):
@@ -232,14 +236,14 @@ def leakage(run: Run, trained: Config, config: Config, corpus: DataParts, part: 
         known_share(family, corpus.parts[part], own[name]) if name in own else None for name in ("train", "validation")
     )
     if learned is None:
-        return sentence(__name__, "other split", setting=other or "refit"), False
+        return Leakage(sentence(__name__, "other split", setting=other or "refit"))
     if learned > 0:
-        return sentence(__name__, "learned"), True
-    return sentence(__name__, "chosen") if chosen else "", False
+        return Leakage(sentence(__name__, "learned"), seen=True)
+    return Leakage(sentence(__name__, "chosen") if chosen else "")
 
 
 def known_share(family: Family, examples: Any, known: Any) -> float | None:
-    """Return which share of some examples is among known ones; None if the family cannot tell."""
+    """Return the share of examples that are among known ones; None if the family cannot compare examples."""
     if isinstance(family, StreamFamily) and examples.span is not None and known.span is not None:
         both = min(examples.span[1], known.span[1]) - max(examples.span[0], known.span[0])
         return float(max(0, both) / (examples.span[1] - examples.span[0]))
@@ -248,23 +252,23 @@ def known_share(family: Family, examples: Any, known: Any) -> float | None:
     return None
 
 
-# --- whether a training run came to its end: before that, a score says how far it got, not how good the model is ---
+# --- undertraining: a score then shows how far training got, not how good the model is ---
 
 MIN_UPDATES = 10
-"""The updates after which a loss can tell anything: with fewer, not even each tenth of a training is one."""
+"""Minimum number of updates to judge a loss curve by."""
 
 LAST_SHARE = 0.2
-"""The part of the updates, at the end, in which a loss should have stopped to fall."""
-FALLING_PACE = 0.25
-"""It is falling still if it falls there at more than such a part of its average pace."""
+"""Share of the updates, at the end, in which the loss should no longer fall."""
+FALLING_RATE = 0.25
+"""The loss still falls if it falls there at more than this share of its average rate."""
 STOPPED_EARLY = "stopped early"
-"""The status of a run whose validation got no better: that is an end."""
+"""Status of a run that early stopping ended, which is not undertrained."""
 
 
 def undertraining(card: Mapping[str, Any], log: Iterable[Mapping[str, Any]]) -> str | None:
-    """Why a run was not trained to its end, in a few words; empty: it was. None: its log does not say.
+    """Return why a run is undertrained; empty if it is not, None if its log is not sufficient.
 
-    An epoch is asked for of examples, not of a text: a long one is rarely read to its end, and its loss tells enough.
+    Language models need not have finished an epoch: long texts are rarely read to the end, and the loss is sufficient.
     """
     if card.get("status") == STOPPED_EARLY:
         return ""
@@ -278,11 +282,11 @@ def undertraining(card: Mapping[str, Any], log: Iterable[Mapping[str, Any]]) -> 
 
 
 def falling(log: Iterable[Mapping[str, Any]], updates: int) -> str | None:
-    """How far the best validation loss fell in the last fifth of the updates, if that is much of its whole way from the
-    loss of the first batch, and it fell from one validation to the next for as long again; else nothing. None: there is
-    too little to tell by.
+    """Return a phrase if the validation loss was still falling at the end, else an empty text; None if unknown.
 
-    How much is much follows from the learning rate, which falls as well: a loss is soon still where the rate is low.
+    The loss is falling if it fell from each validation to the next in the last two fifths of the updates, and its best
+    value fell by much in the last fifth. Much is measured against the total decrease since the first batch, per unit
+    of learning rate, because a low rate slows the decrease.
     """
     start, rates, losses = None, [0.0, 0.0], []
     for line in log:
@@ -298,12 +302,12 @@ def falling(log: Iterable[Mapping[str, Any]], updates: int) -> str | None:
     fell, whole = min(start, *before) - best, start - best
     recent = [loss for step, loss in losses if step >= (1 - 2 * LAST_SHARE) * updates]
     steadily = all(after < loss for loss, after in pairwise(recent))
-    if not steadily or fell <= FALLING_PACE * whole * rates[1] / sum(rates):
+    if not steadily or fell <= FALLING_RATE * whole * rates[1] / sum(rates):
         return ""
     return sentence(__name__, "falling", fell=fell, whole=whole)
 
 
-# --- the folds of a cross-validation, all rows together ---
+# --- metrics of a cross-validation over all rows ---
 
 
 def fold_metric(family: Family, config: Config) -> tuple[str, bool]:
@@ -313,9 +317,7 @@ def fold_metric(family: Family, config: Config) -> tuple[str, bool]:
 
 @singledispatch
 def pooled_metrics(family: Family, records: Records, folds: Folds) -> dict[str, float]:
-    """Metrics over the records of all folds. Where nobody knows how they follow from records: counts of the folds are
-    added up, and of all else the mean is taken.
-    """
+    """Return metrics over the records of all folds; by default the sum of counts, and the mean of other metrics."""
     names = [name for name in folds[0] if all(name in fold for fold in folds)]
     sums = {name: sum(fold[name] for fold in folds) for name in names}
     return {name: value if isinstance(value, int) else value / len(folds) for name, value in sums.items()}
@@ -374,8 +376,7 @@ def pooled_stream_metrics(family: StreamFamily, records: Records, folds: Folds) 
 
 @pooled_metrics.register
 def pooled_language_metrics(family: LanguageFamily, records: Records, folds: Folds) -> dict[str, float]:
-    """Folds may cut the text into different tokens: bits over bytes are the fair sum."""
+    """Add the bits and the bytes of the folds, because each fold may have its own tokenizer."""
     bits = [fold["loss"] * fold["tokens"] / math.log(2) for fold in folds]
     size = math.fsum(n / fold["bits_per_byte"] for n, fold in zip(bits, folds, strict=True) if n)
-    of_tokens = pooled_stream_metrics(family, records, folds)
-    return {**of_tokens, "bits_per_byte": math.fsum(bits) / size if size else 0.0}
+    return {**pooled_stream_metrics(family, records, folds), "bits_per_byte": math.fsum(bits) / size if size else 0.0}

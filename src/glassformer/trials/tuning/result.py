@@ -1,6 +1,4 @@
-"""What a search came to: the best settings, what it tried, and which settings mattered; a recipe of the best, which is
-trained once more.
-"""
+"""Result of a search: the best settings, all trials, the importance of settings, a recipe and a complete run."""
 
 import math
 from collections import Counter
@@ -36,9 +34,9 @@ MAX_ROWS = 40
 """Trials in the table of a page."""
 MAX_PANELS = 8
 """Settings whose values are drawn, the most important first."""
-ENDS = {"pruned": "of them stopped early", "failed": "failed"}
-LOOKS = "looks"
-"""A study's mark: how often the test part was looked at."""
+COUNTED_STATES = {"pruned": "of them stopped early", "failed": "failed"}
+EVALUATIONS = "looks"
+"""Attribute of the study: number of evaluations on the test part."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -77,7 +75,7 @@ class TuneResult:
         """The number of trials, the best score, and how far to trust it."""
         states = Counter(trial.state for trial in self.trials)
         counts = [counted(len(self.trials), "trial")]
-        counts += [f"{states[state]} {what}" for state, what in ENDS.items() if states[state]]
+        counts += [f"{states[state]} {what}" for state, what in COUNTED_STATES.items() if states[state]]
         folds, repeats = self.search.folds, len(self.search.repeats)
         mean = f" (mean over {repeats} {'folds' if folds else 'seeds'})" if repeats > 1 else ""
         metric = titled(self.primary)
@@ -98,12 +96,12 @@ class TuneResult:
         return {**fields, "summary": self.summary, "search": self.search.to_dict()}
 
     def save(self, folder: str | Path) -> None:
-        """tune.html and tune.json."""
+        """Write tune.html and tune.json."""
         self.view().save(Path(folder) / "tune.html")
         write_json(Path(folder) / "tune.json", self.to_dict())
 
     def __repr__(self) -> str:
-        """What it says, which settings mattered, and the best ones."""
+        """Return the summary, the importance of settings, and the best settings."""
         lines = [f"  {share:4.0%}  {name}" for name, share in list(self.importance.items())[:5]]
         lines += [f"  {key}: {format_value(value)}" for key, value in self.best.settings.items()]
         return "\n".join([self.summary, *lines, self.recipe])
@@ -115,7 +113,7 @@ class TuneResult:
 
     def view(self) -> View:
         settings: Rows = [
-            [key, format_value(value), "searched" if key in self.best.settings else "given"]
+            [key, format_value(value), "searched" if key in self.best.settings else "fixed"]
             for key, value in self.settings.items()
         ]
         models = Dimension("model", values=tuple(dict.fromkeys(trial.settings["model"] for trial in self.complete)))
@@ -149,7 +147,7 @@ class TuneResult:
         )
 
     def _by_setting(self) -> Iterator[Panel]:
-        """Score against each setting of the best model, the most important first: points for numbers, else a table."""
+        """Yield the score against each setting of the best model, the most important first: points or a table."""
         for dimension in sorted(self.search.spaces[self.model], key=lambda one: -self.importance.get(one.name, 0.0))[
             :MAX_PANELS
         ]:
@@ -183,7 +181,7 @@ class TuneResult:
         return Table(title=dimension.name, columns=columns, rows=rows)
 
     def _trials(self) -> Table:
-        """The best trials first, then those without a score."""
+        """Return a table of the trials, the best first, then those without a score."""
         sign = 1 if self.search.lower_is_better else -1
         trials = sorted(self.trials, key=lambda trial: math.inf if trial.value is None else sign * trial.value)
         trials.sort(key=lambda trial: trial.state != "complete")
@@ -200,22 +198,22 @@ def _ending(trial: TrialRecord) -> str:
 
 
 def _values(trials: Sequence[TrialRecord]) -> list[float]:
-    """The scores of complete trials."""
+    """Return the scores of complete trials."""
     return [trial.value for trial in trials if trial.value is not None]
 
 
-# --- the end of a search ---
+# --- finishing a search ---
 
 
 def finish(study: "optuna.Study", search: Search, folder: Path, *, final: bool, listen: Listener) -> TuneResult:
-    """What a search came to, saved in its folder; the best is trained once more, unless not `final`."""
+    """Save the result of a search in its folder; `final`: train the best settings again as a complete run."""
     done = [trial for trial in trials_that_count(study) if trial.state.is_finished()]
     best = best_of(done, search)
     if best is None:
         why = f": {done[-1].user_attrs[OUTCOME]['why']}" if done else ""
-        raise RunError(f"no trial came to a score{why}")
+        raise RunError(f"no trial has a score{why}")
     if running := under_way(study):
-        say(f"{len(running)} trials are still under way elsewhere: the same command shows them once they have ended")
+        say(f"{len(running)} trials still run elsewhere: the same command shows them when they have ended")
         final = False
     record, primary = record_of(best, search), best.user_attrs[OUTCOME]["primary"]
     settings = {**search.settings, **record.settings}
@@ -239,14 +237,14 @@ def finish(study: "optuna.Study", search: Search, folder: Path, *, final: bool, 
         run=None if run is None else str(run.path),
         validation=card.get("validation"),
         test=card.get("test"),
-        looks=int(study.user_attrs.get(LOOKS, 0)),
+        looks=int(study.user_attrs.get(EVALUATIONS, 0)),
     )
     result.save(folder)
     return result
 
 
 def write_recipe(path: Path, settings: dict[str, Any], score: str) -> None:
-    """The settings of the best trial by section, as `train --config` takes them."""
+    """Write the settings of the best trial by section, for `train --config`."""
     flat = flatten(settings)
     sections = {
         section: {key.split(".")[1]: value for key, value in flat.items() if key.startswith(f"{section}.")}
@@ -259,16 +257,16 @@ def write_recipe(path: Path, settings: dict[str, Any], score: str) -> None:
 
 
 def _train_best(study: "optuna.Study", folder: Path, settings: dict[str, Any], listen: Listener) -> Run:
-    """The best, trained once more: the only look at the test part."""
+    """Train the best settings as a complete run, the only one that is scored on the test part."""
     path, mark = folder / "best", folder / ".best.json"
     if (path / "glassformer.json").is_file() and mark.is_file() and read_json(mark) == settings:
         return Run.open(path)
-    say(f"training the best once more, as a whole run: {path}")
+    say(f"training the best settings as a complete run: {path}")
     mark.unlink(missing_ok=True)
     trained = train(out=path, overwrite=True, listen=listen, **settings)
     if trained.reason == "interrupted":
         raise KeyboardInterrupt
     if trained.test is not None:
-        study.set_user_attr(LOOKS, int(study.user_attrs.get(LOOKS, 0)) + 1)
+        study.set_user_attr(EVALUATIONS, int(study.user_attrs.get(EVALUATIONS, 0)) + 1)
     write_json(mark, settings)
     return Run.open(path)

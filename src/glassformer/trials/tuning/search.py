@@ -1,4 +1,4 @@
-"""A search: what is given, what is searched, and where the settings start. Every process of it reads the same."""
+"""A search: its fixed settings, its spaces and the defaults. All of its processes read the same."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,27 +29,27 @@ from glassformer.trials.tuning.space import Dimension, dotted, plain, read_space
 from glassformer.trials.tuning.space_defaults import default_space
 
 MODEL = "model"
-"""The name of the dimension that chooses among several models."""
+"""Name of the dimension for the choice of the model."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """Many trainings that differ in what is searched."""
+    """Many training runs that differ in the searched settings."""
 
     task: str
     settings: dict[str, Any]
-    """What is given, by dotted key: the same in every trial."""
+    """Fixed settings by dotted key: the same in every trial."""
     spaces: dict[str, list[Dimension]]
-    """What is searched, by model as a person names it."""
+    """Search space by name of the model."""
     starts: dict[str, dict[str, Any]]
-    """Every setting as it would be if nothing were searched, by model."""
+    """Default of every setting by model."""
     seeds: int = 1
-    """Trainings whose mean is a trial's score."""
+    """Number of training runs whose mean is a trial's score."""
     folds: int | None = None
-    """The number of trainings instead, each with another fold held out, not another seed."""
+    """Number of folds, which replace the seeds."""
     prune: bool = True
     begins: dict[str, str] = field(default_factory=dict)
-    """A digest of the weights of each run that is begun from, by the setting that names it."""
+    """Digest of the weights of each run that is fine-tuned from, by the setting that names the run."""
 
     @property
     def lower_is_better(self) -> bool:
@@ -61,18 +61,18 @@ class Search:
 
     @property
     def repeats(self) -> list[dict[str, Any]]:
-        """What tells the trainings of a trial from each other."""
+        """Settings in which the training runs of a trial differ."""
         if self.folds is not None:
             return [{"data.folds": self.folds, "data.fold": fold} for fold in range(self.folds)]
         first = int(self.settings.get("training.seed", 0))
         return [{"training.seed": first + number} for number in range(self.seeds)]
 
     def name_of(self, model: str, dimension: Dimension) -> str:
-        """Return a dimension's name in the store; models may share a setting, but not its range."""
+        """Return a dimension's name in the study; models may share a setting, but not its range."""
         return dimension.name if len(self.spaces) == 1 else f"{model}: {dimension.name}"
 
     def start_of(self, model: str) -> dict[str, Any] | None:
-        """What the dimensions are in a training of the model with nothing searched; None where one does not hold it."""
+        """Return the defaults of a model as values of the dimensions; None if a dimension excludes its default."""
         starts = self.starts[model]
         used = {dimension.key: dimension for dimension in reversed(self.spaces[model]) if dimension.applies(starts)}
         if not all(dimension.holds(starts[key]) for key, dimension in used.items()):
@@ -91,9 +91,7 @@ class Search:
         return cls(**{**value, "spaces": {model: read_space(space, model) for model, space in value["spaces"].items()}})
 
     def identity(self) -> dict[str, Any]:
-        """What two searches must share to be one, wherever their data and the runs they begin from lie; values that
-        conditions look up are not.
-        """
+        """Return the facts in which two calls must agree to belong to the same search; paths may differ."""
         settings = {key: Path(value).name if key in DATA_PATHS else value for key, value in self.settings.items()}
         settings |= {key: f"a run with weights {digest}" for key, digest in self.begins.items()}
         spaces = {
@@ -105,10 +103,10 @@ class Search:
         return {**head, **{f"--{key}": value for key, value in settings.items()}, **spaces}
 
     def difference(self, before: Mapping[str, Any]) -> str | None:
-        """The first thing in which a search that was begun, by its identity, is not this one; None: it is the same."""
+        """Return the first difference to a search with another identity as a phrase; None if there is none."""
 
         def text(value: Any) -> str:
-            return "not given" if value is None else value_text(value)
+            return "not set" if value is None else value_text(value)
 
         now = self.identity()
         for name in {**before, **now}:
@@ -168,19 +166,18 @@ def _read_spaces(
     searched = {dimension.key for usable in out.values() for dimension in usable}
     for key in dotted(whole) if len(configs) > 1 else ():
         if full_key(key) not in searched:
-            raise SettingError(f"{where}: {key} is given, or used by none of {', '.join(configs)}")
+            raise SettingError(f"{where}: {key} is fixed, or used by none of {', '.join(configs)}")
     return out
 
 
 def _usable(space: Sequence[Dimension], config: Config, fixed: set[str], where: str, *, alone: bool) -> list[Dimension]:
-    """The space without what is given, and for one model of several, without what others use."""
+    """Return a space without fixed settings and, for one model of several, without those that only others use."""
     out = []
     for dimension in space:
         key = dimension.key
         if FAMILIES[config.task].reads_stream and key.startswith("tokenizer."):
             raise SettingError(
-                f"{where}: {key} changes what a token is, and losses per token could not be compared: "
-                f"give one with --{key}"
+                f"{where}: {key} changes the tokens, so losses per token would not compare: give one value with --{key}"
             )
         if key in BUDGETS and not fixed.isdisjoint(BUDGETS):  # any of them says how long to train
             continue
@@ -191,5 +188,5 @@ def _usable(space: Sequence[Dimension], config: Config, fixed: set[str], where: 
         if key not in fixed and (why is None or alone):
             out.append(dimension)
     if not out:
-        raise Misuse(f"{where}: every setting in it is given as well, so nothing is left to search")
+        raise Misuse(f"{where}: every setting in it is fixed, so nothing is left to search")
     return out

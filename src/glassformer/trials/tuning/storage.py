@@ -1,5 +1,6 @@
-"""Where a search is kept: an Optuna study in a journal or a database, which several processes can share; and signs of
-life: which process has a trial. A trial whose process is gone is tried again.
+"""Storage of a search: an Optuna study in a journal or a database, which several processes can share.
+
+Each trial records its process and a heartbeat. A trial whose process has died is retried.
 """
 
 import contextlib
@@ -9,7 +10,7 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NotRequired, TypedDict
 
@@ -29,38 +30,39 @@ from glassformer.runs.json_shape import WrongShape, check_shape
 from glassformer.trials.tuning.search import Search
 
 try:
-    with warnings.catch_warnings():  # in a notebook, its bars miss a package that ours do without
+    with warnings.catch_warnings():  # in a notebook, about a package for progress bars
         warnings.filterwarnings("ignore", "IProgress not found")
         import optuna as optuna
         from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, JournalStorage
 except ImportError:
     raise MissingPackage.needed("tune", "optuna", "tune") from None
 
-optuna.logging.set_verbosity(optuna.logging.ERROR)  # what a trial came to is said here, in one line
+optuna.logging.set_verbosity(optuna.logging.ERROR)  # `line_of` reports trials
 State = optuna.trial.TrialState
 
 SEARCH = "search"
 START = "start"
-"""Marks the trial of a model with nothing searched."""
-STARTUP = 5
-"""The number of trials that are whole before any is stopped early."""
-WARMUP = 3
-"""The validation of a trial at which it can be stopped first: earlier ones say little."""
+"""Mark of a trial: the model whose defaults it tries."""
+FIXED = "fixed"
+"""Mark of a trial: parameters that were fixed when it was enqueued."""
+STARTUP_TRIALS = 5
+"""Number of complete trials before any trial is pruned."""
+WARMUP_VALIDATIONS = 3
+"""Number of validations before a trial can be pruned."""
 PROCESS = "process"
-"""A trial's mark: which process has it, and when that was last heard of."""
+"""Mark of a trial: its process, and the time of the last heartbeat."""
 WORKER = "worker"
-"""A trial's mark: the name of the worker that has it, which is that of the one that is started in its place."""
+"""Mark of a trial: the name of its worker; a restarted worker has the same name."""
 SETTINGS = "settings"
-"""A trial's mark: what was searched, as this one has it, once all of it is drawn."""
+"""Mark of a trial: its values of the searched settings, once all are drawn."""
 RETRIES = "again"
-"""A trial's mark: how often it was begun before."""
+"""Mark of a trial: how often it was started before."""
 OUTCOME = "outcome"
-"""A trial's mark, set just before its process closes it: its state, its metrics and cost, or why it is not whole."""
-MOST_RETRIES = 2
-BEAT = 20.0
-"""Seconds between two signs of life."""
-SILENT = 10 * BEAT
-"""Seconds after which a process on another machine, of which nothing is heard, counts as gone."""
+"""Mark of a trial, set just before its process closes it: its state, metrics and cost, or why it is not complete."""
+MAX_RETRIES = 2
+HEARTBEAT_SECONDS = 20.0
+DEAD_AFTER_SECONDS = 10 * HEARTBEAT_SECONDS
+"""Time without a heartbeat after which a process on another machine counts as dead."""
 
 
 class Outcome(TypedDict):
@@ -84,26 +86,28 @@ class Score(Outcome):
 
 
 class Marks(TypedDict, total=False):
+    """Marks of a trial, which are user attributes of Optuna: PROCESS, WORKER …"""
+
     process: list[str | float]
     worker: str
     settings: dict[str, str | float | bool | None]
     again: int
     start: str
+    fixed: dict[str, Any]
     outcome: dict[str, Any]
 
 
-"""The structure of a trial's marks, which are user attributes of Optuna: PROCESS, WORKER …"""
 REMEDY = "restore it from a copy, or name another --out"
 
 
 class JournalLine(TypedDict):
-    """The field that each line of a journal has; Optuna checks the others."""
+    """Field of each line of a journal; Optuna checks the others."""
 
     op_code: int
 
 
 def storage_of(storage: str | None, out: Path) -> str:
-    """The path of a file, or a database's URL."""
+    """Return the path of a journal, or the URL of a database."""
     if storage is None:
         return str((out / "study.log").resolve())
     if storage.startswith("sqlite:") or ("://" not in storage and Path(storage).suffix != ".log"):
@@ -113,8 +117,9 @@ def storage_of(storage: str | None, out: Path) -> str:
 
 @contextlib.contextmanager
 def open_study(where: str, name: str, search: Search) -> "Iterator[optuna.Study]":
-    """Open the study of this name, or create it if missing. Raise an error if it searches for something else, or if
-    its journal is damaged.
+    """Open the study of this name, or create it if missing.
+
+    Raise an error if it belongs to a different search, or if its journal is damaged.
     """
     address = where.split("@")[-1]  # without a password
     with contextlib.ExitStack() as opened:
@@ -124,13 +129,13 @@ def open_study(where: str, name: str, search: Search) -> "Iterator[optuna.Study]
                 study_name=name,
                 direction="minimize" if search.lower_is_better else "maximize",
                 load_if_exists=True,
-                pruner=optuna.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=WARMUP),
+                pruner=optuna.pruners.MedianPruner(n_startup_trials=STARTUP_TRIALS, n_warmup_steps=WARMUP_VALIDATIONS),
             )
         except GlassformerError:
             raise
         except ImportError as error:
-            lacking = getattr(error.__cause__, "name", None) or f"{error!s:.160}"
-            raise Misuse(f"--storage {address} needs a package that is not installed: {lacking}") from None
+            missing = getattr(error.__cause__, "name", None) or f"{error!s:.160}"
+            raise Misuse(f"--storage {address} needs a package that is not installed: {missing}") from None
         except Exception as error:  # any error of a database, or of Optuna reading a journal
             if "://" not in where:
                 raise RunError(read_failure(address, error, remedy=REMEDY)) from None
@@ -144,14 +149,14 @@ def open_study(where: str, name: str, search: Search) -> "Iterator[optuna.Study]
 
 
 def _check_marks(study: "optuna.Study", search: Search) -> None:
-    """Check all fields of a study's trials that are read later."""
+    """Check all fields of a study and its trials that are read later."""
     numbers = {one.key for space in search.spaces.values() for one in space if not one.values}
     check_shape(study.user_attrs, dict[str, Any])
     check_shape(study.user_attrs.get(SEARCH), dict[str, Any] | None, SEARCH)
     for trial in study.get_trials(deepcopy=False):
         place = f"trial {trial.number}"
         check_shape(trial.user_attrs, Marks, place)
-        check_shape(trial.system_attrs.get("fixed_params", {}), dict[str, Any], f"{place}.fixed_params")
+        check_shape(trial.system_attrs, dict[str, dict[str, Any]], place)
         check_shape(list(trial.intermediate_values), list[int], f"{place}.steps")
         check_shape(list(trial.intermediate_values.values()), list[float], f"{place}.intermediate_values")
         is_gone(trial.user_attrs.get(PROCESS, NOBODY))
@@ -179,8 +184,9 @@ def _database(url: str) -> "Iterator[optuna.storages.RDBStorage]":
 
 
 class _JournalLock(JournalFileOpenLock):
-    """A lock on the journal itself, which the system frees when its holder dies: after Optuna's own, which is a file,
-    everyone would wait for half a minute.
+    """Lock on the journal itself, which the system releases when its holder dies.
+
+    Optuna's own lock is a file: if its holder died, other processes would wait for half a minute.
     """
 
     def __init__(self, path: Path) -> None:
@@ -197,10 +203,7 @@ class _JournalLock(JournalFileOpenLock):
 
 
 def _drop_torn_line(path: Path) -> None:
-    """Drop an incomplete last line of a journal, as a full disk leaves it: Optuna would append its next line to it.
-
-    Any other damage is an error.
-    """
+    """Drop an incomplete last line of a journal, to which Optuna would append its next line; refuse other damage."""
     offset = 0
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
@@ -227,42 +230,48 @@ def _journal(path: Path) -> "JournalStorage":
 
 
 def _check_search(study: "optuna.Study", address: str, search: Search) -> None:
-    """A new study gets the search, and each model as it starts for its first trials."""
+    """Store the search in a new study, and enqueue the defaults of each model; refuse a different search."""
     identity = study.user_attrs.get(SEARCH)
     if identity is None:
         study.set_user_attr(SEARCH, search.identity())
         for model in search.models:
-            study.enqueue_trial(search.start_of(model) or {}, user_attrs={START: model, PROCESS: this_process()})
+            _enqueue(study, search.start_of(model) or {}, {START: model})
     elif (what := search.difference(identity)) is not None:
         raise Misuse(
-            f"the search {study.study_name} in {address} was another one: {what}; give another --out or --study"
+            f"the search {study.study_name} in {address} is a different one: {what}; give another --out or --study"
         )
 
 
-# --- signs of life ---
+def _enqueue(study: "optuna.Study", params: Mapping[str, Any], marks: Mapping[str, Any]) -> None:
+    """Enqueue a trial with fixed parameters; the others are drawn when it starts."""
+    fixed = {FIXED: dict(params)} if params else {}
+    study.enqueue_trial(dict(params), user_attrs={**marks, **fixed, PROCESS: this_process()})
+
+
+# --- processes of trials ---
 
 
 def ask(study: "optuna.Study") -> "optuna.Trial":
-    """Return the next trial. It waits for a moment first, and names its process from then on."""
+    """Return the next trial. It is enqueued first, so that it names its process from the start."""
     if not study.get_trials(deepcopy=False, states=(State.WAITING,)):
-        study.enqueue_trial({}, user_attrs={PROCESS: this_process()})
+        _enqueue(study, {}, {})
     return study.ask()
 
 
 def gave_up(trial: "optuna.trial.FrozenTrial") -> bool:
-    """Whether a trial says nothing of its settings: its process was killed, or the search was stopped."""
+    """Return whether a trial ended without a result: its process was killed, or the search was stopped."""
     return trial.state == State.FAIL and not _has_failed(trial)
 
 
 def _has_failed(trial: "optuna.trial.FrozenTrial") -> bool:
-    """Whether the trial itself failed: its process noted that before it closed the trial."""
+    """Return whether training failed: the process recorded that before it closed the trial."""
     return bool(trial.user_attrs.get(OUTCOME, {}).get("state") == State.FAIL.name)
 
 
 def begun(study: "optuna.Study") -> int:
-    """Return the number of trials if none had been given up: the random draws of the next trial depend on it.
+    """Return the number of trials without those that were given up: the random draws of the next trial depend on it.
 
-    Of those that wait, only the first trial of each model counts.
+    Of waiting trials, only the first of each model counts.
     """
     return sum(
         not gave_up(trial)
@@ -273,12 +282,12 @@ def begun(study: "optuna.Study") -> int:
 
 @contextlib.contextmanager
 def heartbeat(trial: "optuna.Trial") -> Iterator[None]:
-    """While it is open, the study hears every few seconds that this trial's process lives."""
+    """Record every few seconds that the process of a trial is alive."""
     over = threading.Event()
 
     def beat() -> None:
-        while not over.wait(BEAT):
-            with contextlib.suppress(Exception):  # a storage that is away for a moment: the next one is heard
+        while not over.wait(HEARTBEAT_SECONDS):
+            with contextlib.suppress(Exception):  # the storage may be unavailable for a moment
                 trial.set_user_attr(PROCESS, this_process())
 
     thread = threading.Thread(target=beat, daemon=True)
@@ -291,24 +300,24 @@ def heartbeat(trial: "optuna.Trial") -> Iterator[None]:
 
 
 def this_process() -> list[Any]:
-    """The machine's name, the process's number, when that began (numbers are used again), and the time."""
+    """Return the host, the process id, the start of the process (ids are reused), and the time."""
     return [socket.gethostname(), os.getpid(), _start_time(os.getpid()), time.time()]
 
 
 NOBODY = ["", 0, "", 0.0]
-"""A process that no longer exists."""
+"""A process that does not exist."""
 
 
 def is_gone(process: list[Any]) -> bool:
-    """Whether a process is no more; on another machine, whether nothing was heard of it for long."""
+    """Return whether a process has ended; on another machine, whether its last heartbeat is long ago."""
     host, number, started, seen = process
     if host != socket.gethostname():
-        return bool(time.time() - seen > SILENT)
+        return bool(time.time() - seen > DEAD_AFTER_SECONDS)
     return not is_alive(number) or _start_time(number) != started
 
 
 def _start_time(number: int) -> str:
-    """When a process began, in the kernel's ticks; empty where it does not tell."""
+    """Return the start of a process in kernel ticks; empty if unknown."""
     try:
         return Path(f"/proc/{number}/stat").read_text().rsplit(")", 1)[1].split()[19]
     except (OSError, IndexError):
@@ -320,43 +329,41 @@ def under_way(study: "optuna.Study") -> "list[optuna.trial.FrozenTrial]":
 
 
 def trials_that_count(study: "optuna.Study") -> "list[optuna.trial.FrozenTrial]":
-    """Trials that are done or under way: not those that wait, and not those that say nothing."""
+    """Return trials that are done or running, without those that were given up."""
     return [trial for trial in study.get_trials(deepcopy=False) if trial.state != State.WAITING and not gave_up(trial)]
 
 
 def retry_lost(study: "optuna.Study") -> None:
-    """Trials of processes that were killed: tried again, but not for ever, for they may be what killed them."""
+    """Retry trials whose process was killed, a few times at most: the trial may be the cause."""
     for trial in under_way(study):
         assert trial.datetime_start is not None
         unnamed = ["", 0, "", trial.datetime_start.timestamp()]
         if is_gone(trial.user_attrs.get(PROCESS, unnamed)) and give_up(study, trial.number, retry=True):
-            say(f"trial {trial.number}: its process is gone, so it is tried again")
+            say(f"trial {trial.number}: its process has ended, so it is retried")
 
 
 def retry_trials_of(study: "optuna.Study", worker: str) -> None:
-    """What a worker of this name had when it was lost is tried again: whoever starts another knows that it is gone."""
+    """Retry the trials that a lost worker of this name had."""
     for trial in under_way(study):
         if trial.user_attrs.get(WORKER) == worker:
             give_up(study, trial.number, retry=True)
 
 
 def give_up(study: "optuna.Study", number: int, *, retry: bool) -> bool:
-    """Whether it was this process that closed the trial: of several that try, one does. `retry`: it was not its time
-    that was up; what a model starts with is tried again in any case.
+    """Close a trial without a result; return whether this process closed it, which one of several does.
+
+    `retry`: enqueue it again; the defaults of a model are always enqueued again.
     """
     trial = study.get_trials(deepcopy=False)[number]
     try:
         study.tell(number, state=State.FAIL)
-    except (ValueError, RuntimeError):  # it is closed by now
+    except (ValueError, RuntimeError):  # another process closed it
         return False
-    if _has_failed(trial):  # its process was killed between its last two words
+    if _has_failed(trial):  # its process was killed after it recorded the failure
         return True
     start = {START: trial.user_attrs[START]} if START in trial.user_attrs else {}
     retries = int(trial.user_attrs.get(RETRIES, 0))
-    if (retry or start) and retries < MOST_RETRIES:
-        drawn = trial.params if SETTINGS in trial.user_attrs else {}  # else they are all drawn again, the same
-        study.enqueue_trial(
-            {**trial.system_attrs.get("fixed_params", {}), **drawn},
-            user_attrs={RETRIES: retries + retry, PROCESS: this_process(), **start},
-        )
+    if (retry or start) and retries < MAX_RETRIES:
+        drawn = trial.params if SETTINGS in trial.user_attrs else {}  # else all are drawn again, with the same result
+        _enqueue(study, {**trial.user_attrs.get(FIXED, {}), **drawn}, {RETRIES: retries + retry, **start})
     return True

@@ -1,6 +1,4 @@
-"""One trial: its settings, its trainings, its score on the validation part, and a record of it for a person and for a
-program. The test part is not looked at.
-"""
+"""A trial: its settings, training runs, validation score and record. Trials are never scored on the test part."""
 
 import shutil
 import warnings
@@ -22,15 +20,15 @@ from glassformer.verbs.train import Trained, train
 MIN_TRIALS = 8
 """Minimum number of complete trials for the importance of settings."""
 BEST_SHARE = 0.25
-"""The share of them that counts as the best."""
+"""Share of the trials that count as the best ones in PED-ANOVA."""
 
 
 class Stopped(Exception):
-    """Someone asked the whole search to stop, or its time is up; the trial is not to blame."""
+    """The search was asked to stop, or its time is up."""
 
 
 def settings_of(trial: "optuna.Trial", search: Search) -> dict[str, Any]:
-    """What is searched, as this trial has it; the model among it."""
+    """Draw the searched settings of a trial, with the model."""
     start = trial.user_attrs.get(START)
     if start is not None and search.start_of(start) is None:
         return {MODEL: start}
@@ -44,7 +42,7 @@ def settings_of(trial: "optuna.Trial", search: Search) -> dict[str, Any]:
             low, high, step = (int(number) for number in (dimension.low, dimension.high, dimension.step or 1))
             return trial.suggest_int(name, low, high, log=dimension.log, step=step)
         value = trial.suggest_float(name, dimension.low, dimension.high, log=dimension.log, step=dimension.step)
-        # to three digits: a recipe that a person can read, and trains the very same model
+        # three digits: readable in a recipe, which trains exactly the same model
         return value if start is not None else float(f"{value:.3g}")
 
     return {MODEL: model, **sample(search.spaces[model], suggest, search.starts[model])}
@@ -53,10 +51,10 @@ def settings_of(trial: "optuna.Trial", search: Search) -> dict[str, Any]:
 def run_trial(
     trial: "optuna.Trial", search: Search, settings: dict[str, Any], folder: Path, stop: Callable[[], bool]
 ) -> Outcome:
-    """Train with these settings, once for each seed or fold."""
+    """Train with these settings, once per seed or fold."""
     try:
         with heartbeat(trial):
-            return _judge(Watch(trial, search, stop), settings, folder)
+            return _train_and_score(Watch(trial, search, stop), settings, folder)
     except optuna.TrialPruned as pruned:
         return Outcome(state=State.PRUNED.name, why=str(pruned))
     except GlassformerError as error:
@@ -73,7 +71,7 @@ def run_trial(
 
 @dataclass
 class Watch:
-    """Hears a training: tells the study of each validation, and stops what is not worth going on with."""
+    """Listens to a training run: reports each validation to the study, and prunes the trial if it falls behind."""
 
     trial: "optuna.Trial"
     search: Search
@@ -81,7 +79,7 @@ class Watch:
     primary: str = ""
     validations: int = 0
     reports: bool = True
-    """Only the first training of a trial is compared with others on the way."""
+    """Whether validations are reported: those of the first training run of a trial."""
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, Stepped) and self.stop():
@@ -96,7 +94,7 @@ class Watch:
                 raise optuna.TrialPruned(f"worse than half of the others at validation {self.validations}")
 
 
-def _judge(watch: Watch, settings: dict[str, Any], folder: Path) -> Outcome:
+def _train_and_score(watch: Watch, settings: dict[str, Any], folder: Path) -> Outcome:
     search = watch.search
     quiet = {"training.samples": False} if predicts_next_token(search.task) or has_decoder(search.task) else {}
     runs: list[Trained] = []
@@ -111,7 +109,7 @@ def _judge(watch: Watch, settings: dict[str, Any], folder: Path) -> Outcome:
             shutil.rmtree(out, ignore_errors=True)
         runs.append(trained)
     if not all(run.validation for run in runs):
-        raise DataError("nothing is held out to judge a trial by: see --data.validation_fraction")
+        raise DataError("no validation set to score a trial by: see --data.validation_fraction")
     values = [run.validation[watch.primary] for run in runs]
     return Score(
         state=State.COMPLETE.name,
@@ -126,7 +124,7 @@ def _judge(watch: Watch, settings: dict[str, Any], folder: Path) -> Outcome:
     )
 
 
-# --- what it came to ---
+# --- records of trials ---
 
 
 @dataclass(frozen=True)
@@ -137,7 +135,7 @@ class TrialRecord:
     state: str
     """complete, pruned or failed."""
     value: float | None
-    """The primary metric on the validation part; of a trial stopped early, the last there was."""
+    """Primary metric on the validation part; of a pruned trial, its last value."""
     settings: dict[str, Any]
     """What was searched, as this one had it."""
     summary: str
@@ -165,7 +163,7 @@ def record_of(trial: "optuna.trial.FrozenTrial", search: Search) -> TrialRecord:
 
 
 def best_of(trials: "Sequence[optuna.trial.FrozenTrial]", search: Search) -> "optuna.trial.FrozenTrial | None":
-    """The best score; of equal ones, the one with the smaller loss, then the earlier."""
+    """Return the trial with the best score; of equal ones, the one with the lower loss, then the earlier one."""
     sign = 1 if search.lower_is_better else -1
 
     def rank(trial: "optuna.trial.FrozenTrial") -> tuple[float, float, int]:
@@ -176,7 +174,7 @@ def best_of(trials: "Sequence[optuna.trial.FrozenTrial]", search: Search) -> "op
 
 
 def line_of(number: int, study: "optuna.Study", search: Search) -> str:
-    """A trial that has just finished: its score, the best so far, and what it tried."""
+    """Return a line about a trial that has just ended: its score, the best so far, and its settings."""
     trials = study.get_trials(deepcopy=False)
     record, best = record_of(trials[number], search), best_of(trials, search)
     if record.state == "complete":
@@ -191,7 +189,7 @@ def line_of(number: int, study: "optuna.Study", search: Search) -> str:
 
 
 def _summary(settings: dict[str, Any], search: Search, *, start: bool) -> str:
-    """What is not as it starts: `lr 0.002, dropout 0.3`; the model where there are several."""
+    """Return the settings that differ from the defaults, and the model if there are several: `lr 0.002, dropout 0.3`."""
     model = [str(settings[MODEL])] if len(search.models) > 1 and MODEL in settings else []
     if start:
         return ", ".join([*model, "settings as they start"])
@@ -211,11 +209,11 @@ def importance(study: "optuna.Study", search: Search) -> dict[str, float]:
     """
     done = study.get_trials(states=(State.COMPLETE,))
     best = best_of(done, search)
-    alike = [trial for trial in done if trial.params and best and trial.params.get(MODEL) == best.params.get(MODEL)]
-    if len(alike) < MIN_TRIALS or len({trial.value for trial in alike}) < 3:
+    same = [trial for trial in done if trial.params and best and trial.params.get(MODEL) == best.params.get(MODEL)]
+    if len(same) < MIN_TRIALS or len({trial.value for trial in same}) < 3:
         return {}
     copy = optuna.create_study(direction=study.direction)
-    copy.add_trials(alike)
+    copy.add_trials(same)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         warnings.filterwarnings("ignore", message="Target and region quantiles")  # many equal scores

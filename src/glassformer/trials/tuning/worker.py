@@ -1,4 +1,4 @@
-"""The work on a search: trial after trial, in this process or in several. Run as a module, this is one of them."""
+"""Workers of a search, which run trials in this process or in several. Run as a module, this is one worker."""
 
 import contextlib
 import shutil
@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,30 +25,30 @@ from glassformer.trials.tuning.search import Search
 from glassformer.trials.tuning.storage import Outcome, State, optuna
 from glassformer.trials.tuning.trial import OUTCOME, Stopped, best_of, line_of, run_trial, settings_of
 
-HOPELESS = 5
-"""The number of trials after which, if none is whole, something else is wrong."""
+MAX_FAILURES = 5
+"""A search ends with an error if its first trials, this many, are all without a score."""
 ORDERS = "orders.json"
-ERROR = "glassformer: "
-"""The start of a line with an error message of a process."""
-POLL = 0.5
-"""Seconds between two looks at what the processes have done."""
+ERROR_PREFIX = "glassformer: "
+"""Prefix of a line with an error message of a process."""
+POLL_SECONDS = 0.5
+"""Minimum time between two looks at the processes."""
 
 
 @dataclass(frozen=True)
 class Worker:
-    """What one process of a search needs to know."""
+    """A worker of a search: asks for trials, trains them and records their outcomes."""
 
     study: "optuna.Study"
     search: Search
     folder: Path
-    """Where the trials' runs lie."""
+    """Folder for the runs of the trials."""
     trials: int | None
-    """The number of trials in all, with those of other processes; None: until the time is up."""
+    """Total number of trials, with those of other processes; None: until the time is up."""
     until: float | None
-    """When the time is up, on the clock that nobody sets: all processes of a machine share it."""
+    """Monotonic time at which the search ends, which all processes of a machine share."""
     job: int = 0
     name: str = ""
-    """No other process of any search has it, but one that is started again instead of this one."""
+    """Unique name, which a worker that is restarted keeps."""
     stop: Callable[[], bool] = lambda: False
 
     def work(self) -> None:
@@ -57,7 +58,7 @@ class Worker:
             progress_of("trial")(len(storage.trials_that_count(self.study)), self.trials or 0)
             if self.is_done:
                 return
-            self._check_hope()
+            self._check_failures()
             self.study.sampler = sampler(
                 int(self.search.settings.get("training.seed", 0)), storage.begun(self.study), self.job
             )
@@ -70,7 +71,7 @@ class Worker:
                     outcome = self._try(trial)
                 trial.set_user_attr(OUTCOME, outcome)
             except optuna.exceptions.UpdateFinishedTrialError:
-                say(f"trial {trial.number}: another process took it for lost, so it does not count here")
+                say(f"trial {trial.number}: another process gave it up, so it does not count here")
                 continue
             except Stopped:
                 timely = not self.stop()
@@ -82,7 +83,7 @@ class Worker:
                     storage.give_up(self.study, trial.number, retry=True)
                 raise
             self.study.tell(trial, outcome.get("value"), state=State.__members__[outcome["state"]])
-            self._clear()
+            self._remove_runs()
             say(line_of(trial.number, self.study, self.search))
 
     @property
@@ -99,12 +100,12 @@ class Worker:
         late = self.until is not None and time.monotonic() > self.until
         return late and bool(self.study.get_trials(False, (State.COMPLETE,)))
 
-    def _check_hope(self) -> None:
+    def _check_failures(self) -> None:
         """Raise an error if the first trials have all failed."""
         ended = [trial for trial in storage.trials_that_count(self.study) if trial.state.is_finished()]
-        if len(ended) >= HOPELESS and not any(trial.state == State.COMPLETE for trial in ended):
+        if len(ended) >= MAX_FAILURES and not any(trial.state == State.COMPLETE for trial in ended):
             last = ended[-1].user_attrs[OUTCOME]["why"]
-            raise RunError(f"none of the first {len(ended)} trials came to a score; the last: {last}")
+            raise RunError(f"none of the first {len(ended)} trials has a score; the last: {last}")
 
     def _try(self, trial: "optuna.Trial") -> Outcome:
         trial.set_user_attr(storage.PROCESS, storage.this_process())
@@ -113,15 +114,15 @@ class Worker:
         trial.set_user_attr(storage.SETTINGS, settings)
         for other in self.study.get_trials(deepcopy=False, states=(State.COMPLETE,)):
             if other.user_attrs.get(storage.SETTINGS) == settings:
-                # trained with the same seed, it would come to the same
-                same: Outcome = other.user_attrs[OUTCOME]
-                return {**same, "seconds": 0.0, "why": f"as trial {other.number}"}
+                # with the same seed, training would have the same result
+                outcome: Outcome = other.user_attrs[OUTCOME]
+                return {**outcome, "seconds": 0.0, "why": f"as trial {other.number}"}
         return run_trial(
             trial, self.search, settings, self.folder / str(trial.number), lambda: self.stop() or self._late()
         )
 
-    def _clear(self) -> None:
-        """Of all trials' runs, only that of the best stays, and those under way."""
+    def _remove_runs(self) -> None:
+        """Remove the runs of finished trials but the best one."""
         trials = self.study.get_trials(deepcopy=False)
         best = best_of(trials, self.search)
         finished = {str(trial.number) for trial in trials if trial.state.is_finished()}
@@ -131,7 +132,7 @@ class Worker:
 
 
 def sampler(*entropy: int) -> "optuna.samplers.BaseSampler":
-    """Tree-structured Parzen estimators, of settings together; what it draws follows from these numbers."""
+    """Return a multivariate TPE sampler, seeded with these numbers."""
     seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -143,13 +144,13 @@ def sampler(*entropy: int) -> "optuna.samplers.BaseSampler":
 
 @dataclass
 class WorkerTeam:
-    """Processes that work on one search."""
+    """Processes that work on the same search."""
 
     jobs: int
     worker: Worker
     where: str
-    """The storage of the study."""
-    backend: Backend
+    """Storage of the study."""
+    backend: Backend[Any]
     folder: Path
     """Folder for the orders and logs of the processes."""
     reported: set[int] = field(default_factory=set)
@@ -157,12 +158,12 @@ class WorkerTeam:
     failures: list[str] = field(default_factory=list)
 
     def work(self) -> None:
-        """Run the processes and print a line for each trial that one of them finishes.
+        """Run the processes, and print a line for each trial that ends.
 
-        A lost process is started again as often as the backend allows; the error message of one ends the search.
+        A lost process is restarted as often as the backend allows; an error message of a process ends the search.
         """
         self.reported = {trial.number for trial in self.worker.study.get_trials(False) if trial.state.is_finished()}
-        self.backend.pause = max(POLL, self.backend.pause)
+        self.backend.pause = max(POLL_SECONDS, self.backend.pause)
         self._write_orders()
         for _ in self.backend.run([self._spec(job) for job in range(self.jobs)], self):
             pass
@@ -184,16 +185,16 @@ class WorkerTeam:
                     progress_of("trial")(len(storage.trials_that_count(worker.study)), worker.trials or 0)
                     say(line_of(trial.number, worker.study, worker.search))
 
-    def starts_again(self, end: ProcessEnd) -> bool:
+    def restarts(self, end: ProcessEnd) -> bool:
         if end.code == 0 and self.worker.is_done:
             return False
         line = _last_line(self.folder / f"{end.name}.log")
-        again = not line.startswith(ERROR) and self.retries[end.name] < self.backend.retries
-        if again:
+        restarts = not line.startswith(ERROR_PREFIX) and self.retries[end.name] < self.backend.retries
+        if restarts:
             self.retries[end.name] += 1
         elif end.code != 0:
-            self.failures.append(line.removeprefix(ERROR) or end.why)
-        return again
+            self.failures.append(line.removeprefix(ERROR_PREFIX) or end.why)
+        return restarts
 
     def _write_orders(self) -> None:
         worker = self.worker
@@ -223,7 +224,7 @@ def _last_line(log: Path) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """ORDERS JOB: works until there is no more to do, or who started it is no more."""
+    """ORDERS JOB: work until the search is done, or until the process that started this one has ended."""
     orders, job = read_json(Path(argv[0])), int(argv[1])
     gone = threading.Event()
     when_parent_is_gone(gone.set)
@@ -237,9 +238,9 @@ def main(argv: list[str]) -> int:
             storage.retry_trials_of(study, name)
             Worker(study, search, folder, trials, until, job=job, name=name, stop=gone.is_set).work()
     except GlassformerError as error:
-        print(f"{ERROR}{error}", file=sys.stderr)
+        print(f"{ERROR_PREFIX}{error}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:  # it has given its trial back
+    except KeyboardInterrupt:  # `Worker.work` has given its trial back
         return STOPPED
     return 0
 
