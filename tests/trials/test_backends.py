@@ -137,7 +137,7 @@ def test_a_cell_is_done_by_one_process(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(job_process, "PATIENCE", 0.3)
     with (tmp_path / LOG).open("ab") as file:
         assert lock_file(file)
-        assert job_process.main(tmp_path) == job_process.BUSY
+        assert job_process.main(tmp_path) == job_process.BUSY_CODE
     assert not (tmp_path / OUTCOME).exists()
     assert job_process.main(tmp_path) == 0
     first = (tmp_path / OUTCOME).read_bytes()

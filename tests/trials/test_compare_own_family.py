@@ -18,7 +18,7 @@ from glassformer.trials.baselines.registry import baselines
 from glassformer.trials.compare import compare
 from glassformer.trials.jobs import FLOOR
 from glassformer.trials.results.comparison import summarise
-from glassformer.trials.running.candidates import ladder
+from glassformer.trials.running.candidates import models_of
 from glassformer.trials.running.scoring import fold_metric, known_share, pooled_metrics, uses
 from helpers.running import tiny
 from helpers.simulated import judged, outcomes_of
@@ -47,7 +47,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> Family:
 
 
 def test_what_a_family_has_by_itself(bare: Family) -> None:
-    assert ladder(OWN, TEXT) == ladder(LANGUAGE_MODEL, TEXT)
+    assert models_of(OWN, TEXT) == models_of(LANGUAGE_MODEL, TEXT)
     assert baselines(bare, TEXT) == []
     assert list(uses(bare, None, None)) == []
     assert known_share(bare, None, None) is None

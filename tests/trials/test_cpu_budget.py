@@ -9,7 +9,7 @@ import pytest
 
 from glassformer.config.errors import Misuse, RunError, SettingError
 from glassformer.trials.compare import compare
-from glassformer.trials.running.cpu_budget import MOST, WARM_UP, row_updates, updates_within
+from glassformer.trials.running.cpu_budget import MAX_UPDATES, WARM_UP, row_updates, updates_within
 
 MODULE = "glassformer.trials.running.cpu_budget"
 
@@ -40,7 +40,7 @@ def test_no_clock_on_a_wall_is_looked_at_and_threads_do_not_count(
         from glassformer.training.events import Stepped
 
         asked.update(settings)
-        for step in range(1, MOST + WARM_UP + 1):
+        for step in range(1, MAX_UPDATES + WARM_UP + 1):
             settings["listen"](Stepped(step, 1.0, 0.1, None, 1, 1e6 * step, 0.0))
 
     monkeypatch.setattr(f"{MODULE}.train", train)

@@ -16,28 +16,35 @@ from glassformer.config.presets import (
     TRANSLATION,
 )
 from glassformer.config.resolve import resolve
-from glassformer.trials.running.candidates import MAIN, PARTS, ablations, ladder, parse_models, rung
+from glassformer.trials.running.candidates import (
+    MAIN_MODELS,
+    REMOVED_PARTS,
+    ablations,
+    model_settings,
+    models_of,
+    parse_models,
+)
 
 PLACES = [(LANGUAGE_MODEL, TEXT), (TRANSLATION, TEXT), *((CLASSIFICATION, kind) for kind in KINDS), (REGRESSION, TEXT)]
 
 
 @pytest.mark.parametrize(("task", "kind"), PLACES)
 def test_every_rung_can_be_built_from_its_name_alone(task: str, kind: str) -> None:
-    names = ladder(task, kind)
+    names = models_of(task, kind)
     assert names[-1] == "transformer"
     assert len(set(names)) == len(names)
     for name in names:
         of_kind = {"data.kind": kind} if task == CLASSIFICATION else {}
-        config = resolve({}, {**rung(name), "task": task, **of_kind})  # strict: what is not used is refused
+        config = resolve({}, {**model_settings(name), "task": task, **of_kind})  # strict: what is not used is refused
         assert config.task == task
-    assert 2 <= len(set(MAIN) & set(names)) <= 3
+    assert 2 <= len(set(MAIN_MODELS) & set(names)) <= 3
 
 
 def test_rungs_that_are_more_than_a_name() -> None:
-    assert rung("lstm:no-attention") == {"model.encoder": "lstm", "model.attention": "none"}
-    assert rung("bilstm") == {"model.encoder": "lstm", "model.bidirectional": True}
-    assert rung("bag:counts") == {"model.encoder": "bag", "model.weighting": "counts"}
-    assert all(rung(name) == {"model.encoder": name} for name in ENCODERS)
+    assert model_settings("lstm:no-attention") == {"model.encoder": "lstm", "model.attention": "none"}
+    assert model_settings("bilstm") == {"model.encoder": "lstm", "model.bidirectional": True}
+    assert model_settings("bag:counts") == {"model.encoder": "bag", "model.weighting": "counts"}
+    assert all(model_settings(name) == {"model.encoder": name} for name in ENCODERS)
 
 
 def test_names_as_they_are_typed() -> None:
@@ -63,7 +70,7 @@ def test_names_that_are_none(words: str, told: str) -> None:
 def test_a_language_model_is_taken_apart_whole() -> None:
     rows = ablations(resolve({}, {"task": LANGUAGE_MODEL}))
     assert rows[0] == {}
-    assert rows[1:] == list(PARTS)
+    assert rows[1:] == list(REMOVED_PARTS)
 
 
 @pytest.mark.parametrize("kind", [TEXT, IMAGE, TABLE, MIXED])
@@ -87,7 +94,7 @@ def test_a_norm_that_is_not_there_is_not_named() -> None:
     assert not any("model.qk_norm" in row for row in rows)
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", REMOVED_PARTS)
 def test_each_part_can_be_taken_out(part: dict[str, object]) -> None:
     config = resolve({}, {"task": LANGUAGE_MODEL, **part})
     assert all(config.get(key) == value for key, value in part.items())

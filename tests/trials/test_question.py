@@ -25,7 +25,7 @@ from glassformer.trials.running.question import (
     Question,
     ask,
 )
-from glassformer.trials.running.row_settings import NEAR, width_for
+from glassformer.trials.running.row_settings import TOLERANCE, width_for
 
 OPINIONS, PAIRS = "opinions:rows=200", "reverse-pairs:rows=200"
 
@@ -193,7 +193,7 @@ def test_models_of_like_size(data: str, models: tuple[str, ...]) -> None:
         count = parameter_count(model)  # of real weights, not of shapes
         told = next(line for line in heard if line.startswith(f"{job.name}: "))
         assert f"{count:,} parameters" in told
-        near = abs(count - wanted) <= NEAR * wanted
+        near = abs(count - wanted) <= TOLERANCE * wanted
         assert near or "is not near" in told or "follow from the data" in told
         if job.name in ("lstm", "transformer", "rnn"):
             assert near

@@ -1,6 +1,4 @@
-"""Cross-validation: as many trainings as folds, each judged on the rows that it did not see, and what they come to
-together.
-"""
+"""Cross-validation: a training run per fold, scored on the rows of that fold, and the metrics over all rows."""
 
 import json
 import math
@@ -39,29 +37,29 @@ from glassformer.verbs.train import train
 
 FOLDS = "folds.json"
 RECORDS = "held-out.jsonl"
-"""The file in each fold's folder that holds what its model said of the rows that it did not see."""
-SHARED = "the folds share most of their training rows, so that the interval is approximate"
-CHOSE = "each fold also chose the weights that it judges, so that scores are a little too good (training.keep last)"
+"""File in each fold's folder with the predictions for the rows of the fold."""
+SHARED_ROWS = "the folds share most of their training rows, so the interval is approximate"
+CHOSE_WEIGHTS = "each fold also chose the weights that it scores, so scores are a little too good (training.keep last)"
 
 
 @dataclass(frozen=True)
 class Fold:
-    """One of the trainings."""
+    """The training run of a fold."""
 
     fold: int
-    """Counted from 1, as its folder is."""
+    """Number from 1, as in the name of its folder."""
     run: str
-    """Its folder, as seen from that of all."""
+    """Its folder, relative to that of the folds."""
     metrics: dict[str, float]
     steps: int
-    """Updates after which it was best."""
+    """Number of updates of the best weights."""
     total: int
-    """Updates that it set out to make."""
+    """Planned number of updates."""
 
 
 @dataclass(frozen=True, repr=False)
 class CrossValidated:
-    """What the folds came to."""
+    """Result of a cross-validation."""
 
     out: str
     task: str
@@ -70,13 +68,13 @@ class CrossValidated:
     folds: list[Fold] = field(default_factory=list)
     mean: float = math.nan
     interval: Interval | None = None
-    """The mean's interval, by Student's t over the folds. They share training rows, so that it is approximate."""
+    """Interval of the mean by Student's t over the folds; approximate, because folds share training rows."""
     pooled: dict[str, float] = field(default_factory=dict)
-    """Metrics over all rows together, each predicted once by the model that had not seen it."""
+    """Metrics over all rows, each predicted by the model that was not trained on it."""
     chose: bool = False
-    """Each fold was also the validation part that chose its weights, so that scores are a little too good."""
+    """Whether each fold was also the validation part that chose its weights, so that scores are a little too good."""
     reason: str = "finished"
-    """Why it ended: finished, or interrupted; then the folds are those that were done."""
+    """Why it ended: finished, or interrupted with some of the folds done."""
     refit: Trained | None = field(default=None, repr=False)
 
     def __fspath__(self) -> str:
@@ -84,7 +82,7 @@ class CrossValidated:
 
     @property
     def words(self) -> str:
-        """What it came to, in a sentence."""
+        """The result in a sentence."""
         if not self.folds:
             return "no fold was trained to its end"
         interval = self.interval
@@ -96,15 +94,15 @@ class CrossValidated:
 
     @property
     def note(self) -> str:
-        """How far to trust it."""
-        return f"{SHARED}; {CHOSE}" if self.chose else SHARED
+        """How reliable the scores are."""
+        return f"{SHARED_ROWS}; {CHOSE_WEIGHTS}" if self.chose else SHARED_ROWS
 
     def to_dict(self) -> dict[str, Any]:
         refit = {} if self.refit is None else {"refit": self.refit.to_dict()}
         return json_safe({**asdict(replace(self, refit=None)), "note": self.note, **refit})
 
     def __repr__(self) -> str:
-        """What it says, and each fold's score."""
+        """Return the result and the score of each fold."""
         lines = [f"fold {fold.fold}  {fold.metrics[self.primary]:.4f}  {self.out}/{fold.run}" for fold in self.folds]
         return "\n".join([self.words, *lines, self.note])
 
@@ -131,41 +129,48 @@ def cross_validate(
     log_to: str | Sequence[str] | None = None,
     **settings: Any,
 ) -> CrossValidated:
-    """Train on all folds but one, for each of them; with `refit`, then once on all rows.
+    """Train once per fold, on all other folds; with `refit`, train again on all rows.
 
-    The runs are `out`/fold-1 …; asked again with the same settings (or `resume`, which needs none), what is done is not
-    done again. `settings`, `data`, `keep_data` and `log_to`: as of `train`.
+    The runs are `out`/fold-1 …. The same call, or `resume` without settings, continues after the folds that are done.
+    `settings`, `data`, `keep_data` and `log_to`: as in `train`.
     """
     if Processes.from_environment().world > 1:
-        raise SettingError("folds are trained in one process, one after the other: leave torchrun away")
+        raise SettingError("folds are trained in one process, one after the other: start it without torchrun")
     if isinstance(model, nn.Module):
         raise SettingError(
             "each fold needs new weights: model=… must be a name, or a function that makes the nn.Module"
         )
     request = TrainRequest(
-        data=data, config=config, model=model, listen=listen, command=command, log_to=log_to, settings=settings
+        data=data,
+        out=out,
+        config=config,
+        model=model,
+        resume=resume,
+        overwrite=overwrite,
+        listen=listen,
+        command=command,
+        log_to=log_to,
+        settings=settings,
     )
     requested = _read_flags(request, folds)
-    folder = _choose_folder(out, requested, resume=resume, overwrite=overwrite)
+    folder = _choose_folder(request, requested)
     with listening(as_notes(listen)), Run.locked(folder, "cross-validation"):
-        return _cross_validate(folder, requested, request, refit=refit, resume=resume, overwrite=overwrite)
+        return _train_folds(folder, requested, request, refit=refit)
 
 
-def _cross_validate(
-    folder: Path, requested: dict[str, Any], request: TrainRequest, *, refit: bool, resume: bool, overwrite: bool
-) -> CrossValidated:
+def _train_folds(folder: Path, requested: dict[str, Any], request: TrainRequest, *, refit: bool) -> CrossValidated:
     """Train the folds in a folder that only this process writes to."""
-    before = _open_folder(folder, requested, resume=resume, overwrite=overwrite)
+    before = _open_folder(folder, requested, request)
     if before is None:
         if (validation := requested.get("data.validation")) is not None:
             raise SettingError(f"--folds divides the data itself: remove --validation {validation}")
-        check_data({**requested, "data.fold": 0})  # what the first fold would refuse, before anything is made
+        check_data({**requested, "data.fold": 0})  # errors of the first fold, before anything is made
         started = {"glassformer": VERSION, "status": "training", "command": request.command, "settings": requested}
         write_json(folder / FOLDS, started)
     requested = before or requested
     count = int(requested["data.folds"])
     if (folder / CARD).exists():
-        if resume or Run.open(folder).card().get("status") not in DONE:
+        if request.resume or Run.open(folder).card().get("status") not in DONE:
             last = train(out=folder, resume=True, model=request.own_model, listen=request.listen, log_to=request.log_to)
             return _summarise(folder, count, last.reason, last)
         raise Misuse(f"{folder} is refitted already: replace it with --overwrite, or name another --out")
@@ -195,25 +200,26 @@ def _cross_validate(
 
 
 def _fold_folder(folder: Path, number: int) -> Path:
-    """The folder of a fold, which `data.fold` counts from 0: people count from 1."""
+    """Return the folder of a fold; `data.fold` counts from 0, folders from 1."""
     return folder / f"fold-{number + 1}"
 
 
 def _read_flags(request: TrainRequest, folds: int | None) -> dict[str, Any]:
-    """Every setting that a person gave, by dotted key."""
+    """Return all settings that were given, by dotted key."""
     requested = read_settings(request)
     for key in ("data.fold", "data.refit"):
         if key in requested:
-            raise SettingError(f"{key} is set by the folds themselves: leave it away")
+            raise SettingError(f"{key} is set by the folds themselves: remove it")
     if folds is not None:
         requested["data.folds"] = count_of("folds", folds, least=2)
     return requested
 
 
-def _choose_folder(out: "str | Path | None", requested: Mapping[str, Any], *, resume: bool, overwrite: bool) -> Path:
-    """Return the folder of the folds; raise an error if none can be made or continued there."""
-    if out is None and resume:
-        raise Misuse("--resume goes on with folds that are in --out: name it")
+def _choose_folder(request: TrainRequest, requested: Mapping[str, Any]) -> Path:
+    """Return the folder of the folds; raise an error if folds can neither start nor continue there."""
+    out = request.out
+    if out is None and request.resume:
+        raise Misuse("--resume continues folds that are in --out: name it")
     if out is None:
         data, task = requested.get("data.path") or requested.get("data.source_file") or "data", requested.get("task")
         encoder = requested.get("model.encoder", task if task in OWN_TASKS else ModelSettings.encoder)
@@ -222,24 +228,24 @@ def _choose_folder(out: "str | Path | None", requested: Mapping[str, Any], *, re
     refuse_out(requested, folder)
     if (folder / FOLDS).exists():
         return folder
-    if resume and "data.folds" not in requested:
-        raise NotARun(f"{folder} holds no folds to go on with: there is no {FOLDS} in it")
-    Run.check_free(folder, overwrite=overwrite)
+    if request.resume and "data.folds" not in requested:
+        raise NotARun(f"{folder} holds no folds to continue: there is no {FOLDS} in it")
+    Run.check_free(folder, overwrite=request.overwrite)
     if requested.get("data.folds") is None:
         raise SettingError("how many folds? give folds=… (--folds 5)")
     return folder
 
 
-def _open_folder(folder: Path, requested: Mapping[str, Any], *, resume: bool, overwrite: bool) -> dict[str, Any] | None:
-    """The settings of what was begun in the folder, if they are the same; None where nothing was."""
-    if overwrite:  # the files that name the owner of the folder are removed last
+def _open_folder(folder: Path, requested: Mapping[str, Any], request: TrainRequest) -> dict[str, Any] | None:
+    """Return the settings of the folds in the folder, which must be the same; None if there are no folds."""
+    if request.overwrite:  # the files that name the owner of the folder are removed last
         for path in sorted(contents(folder), key=lambda path: path.name in (FOLDS, CARD)):
             remove(path)
     if not (folder / FOLDS).exists():
         return None
     if not isinstance(before := read_json(folder / FOLDS).get("settings"), dict):
         raise RunError(f"{folder / FOLDS} is damaged: it has no settings; replace the folds with --overwrite")
-    now = {**before, **requested} if resume else requested
+    now = {**before, **requested} if request.resume else requested
     if other := sorted(key for key in {*now, *before} if now.get(key) != before.get(key)):
         raise Misuse(
             f"{folder} holds folds with another {other[0]}: replace them with --overwrite, or name another --out"
@@ -248,7 +254,7 @@ def _open_folder(folder: Path, requested: Mapping[str, Any], *, resume: bool, ov
 
 
 def _train_fold(folder: Path, number: int, requested: Mapping[str, Any], request: TrainRequest) -> bool:
-    """Train one, if it is not done; gives whether it is now."""
+    """Train a fold if it is not done; return whether it is done."""
     which = f"fold {number + 1} of {requested['data.folds']}"
     run, own = Run(folder), request.own_model
     begun = (folder / CARD).exists()
@@ -277,7 +283,7 @@ def _write_records(folder: Path, records: list[dict[str, Any]]) -> None:
 
 
 def _summarise(folder: Path, count: int, reason: str, refit: Trained | None = None) -> CrossValidated:
-    """What the folds that are done came to."""
+    """Return the result of the folds that are done."""
     runs = [Run(_fold_folder(folder, number)) for number in range(count)]
     runs = [run for run in runs if (run.path / CARD).exists() and (run.path / RECORDS).exists()]
     if not runs:

@@ -1,4 +1,4 @@
-"""The progress of a comparison: a row for each model, over all of its seeds or folds."""
+"""Progress of a comparison: a row per model, over all of its seeds or folds."""
 
 from dataclasses import dataclass, field
 
@@ -6,13 +6,13 @@ from glassformer.trials.results.rows import label_of
 from glassformer.trials.running.engine import JobEvent
 
 STATES = {"begun": "reading", "started": "training", "stepped": "training", "validated": "training"}
-OVER = ("found", "done", "failed", "skipped")
+END_EVENTS = ("found", "done", "failed", "skipped")
 COLUMNS = ("", "", "done", "so far", "score")
 
 
 @dataclass
 class BoardRow:
-    """A model, with the last event and the last score of each of its training runs by their number."""
+    """A model, with the last event and the last score of each seed or fold."""
 
     name: str
     events: dict[int, JobEvent] = field(default_factory=dict)
@@ -27,13 +27,13 @@ class BoardRow:
     @property
     def over(self) -> int:
         """Number of training runs that have ended."""
-        return sum(event.what in OVER for event in self.events.values())
+        return sum(event.what in END_EVENTS for event in self.events.values())
 
     @property
     def state(self) -> str:
-        """The state of a training run that runs now, if any."""
+        """State of a training run that runs now, if any."""
         states = [event.what for event in self.events.values()]
-        running = [what for what in states if what not in (*OVER, "waiting")]
+        running = [what for what in states if what not in (*END_EVENTS, "waiting")]
         if running:
             return STATES.get(running[0], running[0])
         if "waiting" in states:
@@ -44,18 +44,18 @@ class BoardRow:
 
     @property
     def share(self) -> float:
-        done = [1.0 if event.what in OVER else event.done for event in self.events.values()]
+        done = [1.0 if event.what in END_EVENTS else event.done for event in self.events.values()]
         return sum(done) / max(1, len(done))
 
     @property
     def cells(self) -> list[str]:
-        """The texts below the columns."""
+        """Texts below the columns."""
         score = f"{self.metric} {sum(self.scores.values()) / len(self.scores):.4g}" if self.scores else ""
         return [self.name, self.state, f"{self.over} of {len(self.events)}", f"{self.share:.0%}", score]
 
 
 class BoardRows(dict[str, BoardRow]):
-    """The rows by their ids."""
+    """Rows by their keys."""
 
     def hear(self, event: JobEvent) -> BoardRow:
         row = self.setdefault(event.job.row, BoardRow(label_of(event.job.name, event.job.varied)))

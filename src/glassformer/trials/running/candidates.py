@@ -1,5 +1,5 @@
-"""What a comparison tries: models from the ladder, settings with several values (`model.heads=1,2,4`, several of them
-as a grid), and the Transformer without its parts, each of which is taken out, all else equal.
+"""Candidates of a comparison: models of a task, settings with several values (`model.heads=1,2,4`, combined as a
+grid), and the Transformer without each of its parts.
 """
 
 import itertools
@@ -12,50 +12,48 @@ from glassformer.config.presets import IMAGE, MIXED, TABLE, TEXT, has_decoder, p
 from glassformer.config.resolve import Config, check_ranges, flatten, full_key
 from glassformer.trials.settings import split_words
 
-# --- the ladder: from the simplest up, by what is learned and what an example is ---
+# --- models of each task, from simple to complex ---
 
 WITHOUT_ATTENTION = "lstm:no-attention"
-"""The translator that has to put a whole text into one vector: what attention was invented against."""
-RUNGS: dict[str, dict[str, Any]] = {WITHOUT_ATTENTION: {"model.encoder": "lstm", "model.attention": "none"}}
-"""Rungs that are more than a model's name, with the settings they stand for."""
+"""A translator that encodes the whole source in one vector."""
+NAMED_SETTINGS: dict[str, dict[str, Any]] = {WITHOUT_ATTENTION: {"model.encoder": "lstm", "model.attention": "none"}}
+"""Settings of models whose name alone does not determine them."""
 
-LADDERS: dict[str, tuple[str, ...]] = {
+MODELS_BY_KIND: dict[str, tuple[str, ...]] = {
     TEXT: ("bag:counts", "bag:tfidf", "average", "cnn", "rnn", "lstm", "bilstm", "transformer"),
     IMAGE: ("linear", "mlp", "cnn", "transformer"),
     TABLE: ("linear", "mlp", "transformer"),
     MIXED: ("average", "rnn", "lstm", "bilstm", "transformer"),
 }
-"""The models to try by the kind of examples of which something is said."""
+"""Models for labels and numbers by the kind of examples."""
 
-MAIN = ("bag:tfidf", "linear", "mlp", "lstm", "transformer")
-"""Rungs to draw learning curves of, where nobody says: a few of each ladder."""
-
-
+MAIN_MODELS = ("bag:tfidf", "linear", "mlp", "lstm", "transformer")
+"""Models that are compared by default on several shares of the data."""
 LANGUAGE_MODELS = ("cnn", "rnn", "gru", "lstm", "transformer:classic", "transformer:gpt2", "transformer")
 MASKED_MODELS = ("cnn", "rnn", "gru", "lstm", "transformer:bert", "transformer")
 TRANSLATORS = (WITHOUT_ATTENTION, "lstm", "transformer")
 
 
-def ladder(task: str, kind: str) -> tuple[str, ...]:
-    """Return the models to try for a task and a kind of examples."""
+def models_of(task: str, kind: str) -> tuple[str, ...]:
+    """Return the models for a task and a kind of examples, from simple to complex."""
     if predicts_next_token(task):
         return LANGUAGE_MODELS
     if reads_stream(task):
         return MASKED_MODELS
-    return TRANSLATORS if has_decoder(task) else LADDERS[kind]
+    return TRANSLATORS if has_decoder(task) else MODELS_BY_KIND[kind]
 
 
-def rung(name: str) -> dict[str, Any]:
-    """The settings that a model's name stands for, as `--models` takes it."""
-    if name in RUNGS:
-        return dict(RUNGS[name])
+def model_settings(name: str) -> dict[str, Any]:
+    """Return the settings of a model by its name in `--models`."""
+    if name in NAMED_SETTINGS:
+        return dict(NAMED_SETTINGS[name])
     try:
         encoder, variant = model_name(name)
         encoder_info(encoder)
     except SettingError as error:
         raise Misuse(f"--models: {error}") from None
     if encoder == OWN:
-        raise Misuse("--models: a model of one's own is trained with gf.train(…, model=…): then --runs takes its run")
+        raise Misuse("--models: train your own model with gf.train(…, model=…), and pass its run with --runs")
     return {"model.encoder": encoder, **{f"model.{key}": value for key, value in variant.items()}}
 
 
@@ -65,7 +63,7 @@ def parse_models(models: str | Sequence[str]) -> tuple[str, ...]:
     if not names:
         raise Misuse("--models: name at least one model, such as lstm,transformer")
     for name in names:
-        rung(name)
+        model_settings(name)
     if repeated := _repeated(names):
         raise Misuse(f"--models names {repeated[0]} twice: name each model once (--seeds N trains each N times)")
     return names
@@ -79,7 +77,7 @@ def _repeated(values: Sequence[Any]) -> list[Any]:
 # --- settings with several values ---
 
 Varied = Mapping[str, Sequence[Any]]
-INSTEAD = {
+OTHER_FLAGS = {
     "model.encoder": "--models",
     "training.seed": "--seeds",
     "data.fold": "--folds",
@@ -87,7 +85,7 @@ INSTEAD = {
     "model.from_run": "--from",
     "training.choose_by": "--training.choose_by, with one value for all rows,",
 }
-"""What is varied by a flag of its own."""
+"""Settings that another flag varies."""
 
 
 def parse_varied(vary: "str | Iterable[str] | Varied | None") -> dict[str, list[Any]]:
@@ -105,10 +103,10 @@ def parse_varied(vary: "str | Iterable[str] | Varied | None") -> dict[str, list[
 
 
 def _parse_values(key: str, values: Any) -> tuple[str, list[Any]]:
-    """A setting's dotted key and its values, each brought to the setting's type and within its range."""
+    """Return a setting's dotted key and its values, converted to the setting's type and checked."""
     key = full_key(key.strip())
-    if key in INSTEAD:
-        raise Misuse(f"--vary {key}: that is what {INSTEAD[key]} is for")
+    if key in OTHER_FLAGS:
+        raise Misuse(f"--vary {key}: that is what {OTHER_FLAGS[key]} is for")
     if isinstance(values, str) or not isinstance(values, Iterable):
         values = [values]
     parsed = [flatten({key: value.strip() if isinstance(value, str) else value})[key] for value in values]
@@ -124,13 +122,13 @@ def _parse_values(key: str, values: Any) -> tuple[str, list[Any]]:
 
 
 def grid(varied: Varied) -> list[dict[str, Any]]:
-    """Every combination; one empty one where nothing is varied."""
+    """Return every combination of values; a single empty one if nothing is varied."""
     return [dict(zip(varied, values, strict=True)) for values in itertools.product(*varied.values())]
 
 
 # --- parts of the Transformer ---
 
-PARTS: tuple[dict[str, Any], ...] = (
+REMOVED_PARTS: tuple[dict[str, Any], ...] = (
     {"model.residual": False},
     {"model.norm": "none"},
     {"model.qk_norm": False},
@@ -141,20 +139,19 @@ PARTS: tuple[dict[str, Any], ...] = (
     {"model.output_projection": False},
     {"model.heads": 1},
 )
-"""The parts of the lectures. Scores are left unscaled together with the norm of queries and keys: that norm bounds
-the scores whatever the weights, and the claim is about scores that grow with the width of a head. What the norm alone
-is worth is the row before it. Without residual connections no branch starts at zero
-(`models/weights.py`): such a model could not learn at all, which is not what is claimed of it."""
+"""Settings that remove a part of the Transformer. Scaling of scores is removed together with the norm of queries and
+keys, because that norm bounds the scores; the row before it removes the norm alone. Without residual connections no
+branch is initialised to zero (`models/weights.py`), because such a model could not learn at all."""
 
 MASK = "model.causal_mask"
-UNMASKED = "without the mask it reads the token it is to predict: its loss is no honest one"
+UNMASKED = "without the mask it reads the token that it is to predict, so its loss is meaningless"
 
 
 def ablations(config: Config) -> list[dict[str, Any]]:
-    """What to change, one row each: nothing at first, then all that this model has and can do without."""
+    """Return the settings of each row: none for the whole model, then those that remove a part that this model has."""
     rows: list[dict[str, Any]] = [{}]
-    for part in PARTS:
-        there = {key: value for key, value in part.items() if config.get(key) != value}
-        if there not in rows and all(config.idle(key) is None for key in part):
-            rows.append(there)
+    for part in REMOVED_PARTS:
+        changed = {key: value for key, value in part.items() if config.get(key) != value}
+        if changed not in rows and all(config.idle(key) is None for key in part):
+            rows.append(changed)
     return rows

@@ -1,6 +1,4 @@
-"""A budget in CPU seconds: how many updates of a training they are. Seconds on a clock buy fewer on a machine that has
-other things to do; the work of one core for an update is the same.
-"""
+"""Budgets in CPU seconds, converted to updates, which do not depend on the load of the machine."""
 
 import contextlib
 import os
@@ -16,20 +14,20 @@ from glassformer.runs.files import read_json, write_json
 from glassformer.training.events import Event, Stepped
 from glassformer.verbs.train import train
 
-WARM_UP, FEWEST, MOST = 3, 5, 50
-"""Updates that are not measured, since the first take longer; the fewest that are, and the most."""
-SHARE = 0.05
-"""The part of the budget that measuring may take, beside it, once there are enough."""
+WARM_UP, MIN_UPDATES, MAX_UPDATES = 3, 5, 50
+"""Number of updates before measuring, since the first take longer; minimum and maximum number that are measured."""
+MEASURED_SHARE = 0.05
+"""Share of the budget after which measuring stops, if the minimum is reached."""
 UPDATES = "updates"
 
 
-class _Enough(Exception):
-    """Enough was measured."""
+class _Measured(Exception):
+    """Enough updates were measured."""
 
 
 @dataclass
 class _Meter:
-    """Counts updates, and the CPU seconds that this process spent on them."""
+    """Counts updates and the CPU seconds of this process."""
 
     budget: float
     began: float = 0.0
@@ -44,13 +42,14 @@ class _Meter:
             self.began = now
             return
         self.updates, self.spent = event.step - WARM_UP, now - self.began
-        if self.updates >= MOST or (self.updates >= FEWEST and self.spent >= SHARE * self.budget):
-            raise _Enough
+        if self.updates >= MAX_UPDATES or (self.updates >= MIN_UPDATES and self.spent >= MEASURED_SHARE * self.budget):
+            raise _Measured
 
 
 def row_updates(cpu_seconds: float, settings: Mapping[str, Any], folder: Path) -> int | None:
-    """The updates of each seed of a row: the first that has measured them keeps the number beside the folders of jobs,
-    of which `folder` is one, so that all make as many, however often they begin. None: it was asked to stop.
+    """Return the number of updates for each seed of a row; None if this process was asked to stop.
+
+    The first seed to measure it stores the number next to the job folders, of which `folder` is one, for all seeds.
     """
     kept = folder.parent / f"{folder.name.rpartition('-')[0]}.{UPDATES}.json"
     if not kept.is_file():
@@ -59,24 +58,26 @@ def row_updates(cpu_seconds: float, settings: Mapping[str, Any], folder: Path) -
             return None
         own = folder / f"{UPDATES}.json"
         write_json(own, {UPDATES: updates})
-        with contextlib.suppress(FileExistsError):  # another seed was faster
+        with contextlib.suppress(FileExistsError):  # another seed stored it first
             os.link(own, kept)
         own.unlink()
     number = read_json(kept).get(UPDATES)
     if type(number) is not int or number < 1:
-        raise RunError(f"{kept} is damaged: remove it, and updates are measured again")
+        raise RunError(f"{kept} is damaged: remove it to measure updates again")
     return number
 
 
 def updates_within(cpu_seconds: float, settings: Mapping[str, Any], scratch: Path) -> int | None:
-    """How many updates such a training makes in so many seconds of one core, validations left out; None: it was asked
-    to stop. Some are made first, on one thread, lest threads that wait for each other count.
+    """Measure how many updates one core makes in this time, without validations; None if asked to stop.
+
+    A short training run with one thread measures it: with several, waiting threads would count.
     """
     meter = _Meter(cpu_seconds)
-    tried = {"training.threads": 1, "training.steps": WARM_UP + MOST, "training.validate_every": WARM_UP + MOST}
+    updates = WARM_UP + MAX_UPDATES
+    tried = {"training.threads": 1, "training.steps": updates, "training.validate_every": updates}
     try:
         train(None, out=scratch, draft=True, overwrite=True, listen=meter, log_to=(), **{**settings, **tried})
-    except _Enough:
+    except _Measured:
         return max(1, int(cpu_seconds * meter.updates / max(meter.spent, 1e-9)))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

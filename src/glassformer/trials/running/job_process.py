@@ -1,7 +1,7 @@
-"""One training of a comparison, in a process of its own, wherever that runs: `python -m … FOLDER` reads job.json,
-adds what happens to events.jsonl (a JSON object a line), and leaves outcome.json.
+"""The process of a job, on any backend: `python -m … FOLDER` reads job.json, appends events to events.jsonl (one JSON
+object per line), and writes outcome.json.
 
-When the comparison on the same machine is gone, it saves where it stands and stops; so it does on SIGTERM.
+When the comparison on the same machine ends, or on SIGTERM, it saves a checkpoint and stops.
 """
 
 import contextlib
@@ -24,13 +24,13 @@ from glassformer.trials.backends.base import STOPPED, when_parent_is_gone
 from glassformer.trials.jobs import Job, Outcome
 from glassformer.trials.running.folder import EVENTS, JOB, LOG, OUTCOME
 
-LEFT_ALONE = 30.0
-"""Seconds that a training has to save where it stands once the comparison is gone."""
-PATIENCE = 3 * LEFT_ALONE
-"""Seconds to wait for a process that does the same: who started it is gone, and it saves where it stands."""
-BUSY = 3
-"""The exit code where another process still did the same after that."""
-TOO_LARGE = (
+SAVE_SECONDS = 30.0
+"""Seconds that training has to save a checkpoint after the comparison has ended."""
+PATIENCE = 3 * SAVE_SECONDS
+"""Seconds to wait for another process of the same job, which saves a checkpoint since its parent has ended."""
+BUSY_CODE = 3
+"""Exit code if another process still works on the job after that."""
+OUT_OF_MEMORY = (
     "out of memory: lower --batch-size (for translation --batch-tokens), --model.context or --size, or train fewer at "
     "once (--jobs)"
 )
@@ -41,8 +41,8 @@ def main(folder: Path) -> int:
     with _alone(folder) as alone:
         if not alone:
             print("another process is at work here", file=sys.stderr)
-            return BUSY
-        if (folder / OUTCOME).exists():  # it has done it all
+            return BUSY_CODE
+        if (folder / OUTCOME).exists():  # another process has done the job
             return 0
         return _work(folder)
 
@@ -54,7 +54,7 @@ def _work(folder: Path) -> int:
     tell(event="begun")
     try:
         load_plugins()
-        from glassformer.trials.running.execution import run_job  # torch: what cannot even be imported is a row, too
+        from glassformer.trials.running.execution import run_job  # imports torch: failing imports are reported too
 
         outcome = run_job(job, folder, str(job_file["part"]), tell)
     except GlassformerError as error:
@@ -64,9 +64,9 @@ def _work(folder: Path) -> int:
     except Exception as error:
         traceback.print_exc()
         outcome = Outcome(job=job, error=_why_failed(error, folder))
-    if outcome is None:  # stopped on the way; its run can go on
+    if outcome is None:  # stopped; its run can continue
         return STOPPED
-    if not outcome.threads:  # of a training run, they are known
+    if not outcome.threads:  # training records its own
         threads = os.environ.get("OMP_NUM_THREADS", "")
         outcome = replace(outcome, threads=int(threads) if threads.isdecimal() else 0)
     outcome.write(folder / OUTCOME)
@@ -75,7 +75,7 @@ def _work(folder: Path) -> int:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[bool]:
-    """Whether this process has the job for itself: a job may be started again before its end was seen."""
+    """Yield whether no other process works on the job; one may, if the job was restarted before its end was seen."""
     give_up = time.monotonic() + PATIENCE
     with (folder / LOG).open("ab") as file:
         with contextlib.suppress(OSError):  # a disk without locks
@@ -96,10 +96,10 @@ def _teller(path: Path) -> Callable[..., None]:
 
 
 def _why_failed(error: Exception, folder: Path) -> str:
-    """Why a job failed, in one line."""
+    """Return why a job failed, in one line."""
     text = next(iter(str(error).strip().splitlines()), "")
     if out_of_memory(error):
-        return TOO_LARGE
+        return OUT_OF_MEMORY
     if isinstance(error, OSError):
         return f"{error.filename or folder}: {error.strerror or text}"
     return f"it crashed with {type(error).__name__}{f': {text[:200]}' if text else ''} (see {folder / LOG})"
@@ -107,7 +107,7 @@ def _why_failed(error: Exception, folder: Path) -> str:
 
 def _save_and_stop() -> None:
     os.kill(os.getpid(), signal.SIGTERM)  # the training loop finishes its step and saves
-    time.sleep(LEFT_ALONE)
+    time.sleep(SAVE_SECONDS)
     os._exit(1)
 
 

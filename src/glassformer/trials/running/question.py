@@ -1,4 +1,4 @@
-"""What a comparison asks: its rows, and every training that they need."""
+"""The question that a comparison answers: its rows, and the jobs that they need."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from glassformer.families.recognition import infer_config
 from glassformer.training.device import choose_device
 from glassformer.trials.baselines.registry import baselines
 from glassformer.trials.jobs import EXISTING, FLOOR, REFERENCE, Job
-from glassformer.trials.running.candidates import MAIN, ablations, grid, ladder, rung
+from glassformer.trials.running.candidates import MAIN_MODELS, ablations, grid, model_settings, models_of
 from glassformer.trials.running.folder import AskedQuestion
 from glassformer.trials.running.row_settings import (
     SharedSettings,
@@ -27,36 +27,36 @@ from glassformer.trials.settings import refuse
 
 LADDER, FRACTIONS, SIZES, VARY, ABLATION = "ladder", "fractions", "sizes", "vary", "ablation"
 SEEDS = 3
+"""Default number of seeds."""
 FRACTION, SIZE = "data.train_fraction", "model.size"
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions:
-    """What a person asks of a comparison, beside the data and its settings."""
+    """Options of a comparison, besides the data and the settings of training."""
 
     models: tuple[str, ...] = ()
-    """Where there are none: the ladder, or the Transformer where settings are varied."""
+    """Names of models; empty: the models for the task, or the Transformer if settings are varied."""
     varied: Mapping[str, Sequence[Any]]
-    """The values to try by dotted key; `FRACTION` and `SIZE` among them."""
+    """Values to try by dotted key, `FRACTION` and `SIZE` among them."""
     ablate: bool = False
     seeds: int = SEEDS
     folds: int | None = None
     parameters: int | None = None
     cpu_seconds: float | None = None
-    """How long each model is trained, where that is not among the settings."""
+    """Budget of each training run in seconds of one core."""
     floors: bool = True
     references: bool = True
     runs: tuple[str, ...] = ()
     from_runs: tuple[str, ...] = ()
-    """Runs to begin from."""
+    """Runs to fine-tune from."""
 
     def __post_init__(self) -> None:
-        for flag, there in (("--ablate", self.ablate), ("--parameters", self.parameters is not None)):
-            refuse(
-                self.from_runs and there, f"{flag} builds other models, and --from keeps the body of a run: give one"
-            )
+        for flag, is_set in (("--ablate", self.ablate), ("--parameters", self.parameters is not None)):
+            both = self.from_runs and is_set
+            refuse(both, f"{flag} builds other models, and --from keeps the body of a run: give one")
         refuse(self.ablate and self.varied, f"--ablate does not go with varying {', '.join(self.varied)}")
-        other = self.ablate and any(rung(name)["model.encoder"] != "transformer" for name in self.models)
+        other = self.ablate and any(model_settings(name)["model.encoder"] != "transformer" for name in self.models)
         refuse(other, "--ablate takes the Transformer apart: remove --models and --model")
         for key in (SIZE, "model.width"):
             both = self.parameters is not None and key in self.varied
@@ -78,7 +78,7 @@ class CompareOptions:
 
 @dataclass(frozen=True)
 class Question:
-    """Rows, trainings, and what may not change while one adds to them."""
+    """A comparison's jobs, and the facts that jobs added later must share."""
 
     options: CompareOptions
     shared: SharedSettings
@@ -87,7 +87,7 @@ class Question:
 
     @property
     def asked(self) -> AskedQuestion:
-        """The names of its jobs, and its identity: the outcomes in a folder belong together as long as it is equal."""
+        """Ids of the jobs, and the identity, which all outcomes in a folder share."""
         identity = {
             **self.shared.settings,
             "data": self.shared.fingerprint,
@@ -102,10 +102,10 @@ class Question:
 
     @property
     def budget(self) -> str:
-        """How long each model is trained, in words."""
+        """Budget of each training run, as a phrase."""
         words = "each model's usual number of updates"
         if set(BUDGETS) & set(self.options.varied):
-            words = "as long as each row says"
+            words = "the budget in each row"
         for key, unit in (("steps", "update"), ("epochs", "epoch"), ("minutes", "minute")):
             if (value := self.shared.settings.get(f"training.{key}")) is not None:
                 words = f"{value:,} {unit}{'s' * (value != 1)} each".replace(".0 ", " ")
@@ -117,13 +117,13 @@ class Question:
 
 
 def ask(settings: Mapping[str, Any], options: CompareOptions) -> Question:
-    """The trainings that answer a question. What no model could use is refused here, before anything is trained."""
+    """Return the question with its jobs; raise errors about settings before anything is trained."""
     check_ranges(settings)
     _refuse_contradictions(settings, options)
     folded = {} if options.folds is None else {"data.folds": options.folds, "data.fold": 0}
     shared = share_settings({**settings, **folded}, options.models or ("transformer",), list(options.varied))
     models = options.models or _models(options.mode, shared.config.task, shared.config.data.kind)
-    own = {name: rung(name) for name in models}
+    own = {name: model_settings(name) for name in models}
     if options.ablate:
         rows = ablations(shared.resolve(settings_for(shared, own[models[0]])[0]))
     else:
@@ -139,7 +139,7 @@ def ask(settings: Mapping[str, Any], options: CompareOptions) -> Question:
         for varied in rows
     ]
     trained = [*rows_of_models, *finetuned_jobs(options.from_runs, shared, rows)]
-    _refuse_if_none_can_be(trained, shared)
+    _refuse_if_all_invalid(trained, shared)
     untrained = _baseline_jobs(options, shared, rows)
     jobs = [
         *(job for job in untrained if job.kind == FLOOR),
@@ -148,7 +148,7 @@ def ask(settings: Mapping[str, Any], options: CompareOptions) -> Question:
             for run in options.runs
         ),
         *(_with_repeat(job, options, repeat) for repeat in range(options.repeats) for job in trained),
-        *(job for job in untrained if job.kind == REFERENCE),  # they may take as long as the slowest of these
+        *(job for job in untrained if job.kind == REFERENCE),  # last: they may take as long as the slowest model
     ]
     return Question(options, shared, jobs)
 
@@ -159,30 +159,30 @@ def _refuse_contradictions(settings: Mapping[str, Any], options: CompareOptions)
         refuse(options.runs, "--runs are scored on one part of the data, and --folds has several: give one of them")
     if options.cpu_seconds is not None:
         for key in BUDGETS:
-            given = settings.get(key) is not None or key in options.varied
-            refuse(given, f"{key} and --cpu-seconds: give one of them")
+            both = settings.get(key) is not None or key in options.varied
+            refuse(both, f"{key} and --cpu-seconds: give one of them")
         on_gpu = choose_device(settings.get("training.device", "auto")).type != "cpu"
-        refuse(on_gpu, "--cpu-seconds are those of a CPU's core: add --device cpu, or give --minutes")
+        refuse(on_gpu, "--cpu-seconds is the time of a CPU core: add --device cpu, or give --minutes")
     for key in ("training.last_blocks", "training.layer_decay"):
-        tuned = bool(options.from_runs) and settings.get(key) is not None
-        refuse(tuned, f"--{key}: each run of --from is fine-tuned and frozen anyway: remove it")
+        both = bool(options.from_runs) and settings.get(key) is not None
+        refuse(both, f"--{key}: each run of --from is fine-tuned and frozen anyway: remove it")
 
 
 def _models(mode: str, task: str, kind: str) -> tuple[str, ...]:
     if mode not in (LADDER, FRACTIONS):
         return ("transformer",)
-    return tuple(name for name in ladder(task, kind) if mode == LADDER or name in MAIN)
+    return tuple(name for name in models_of(task, kind) if mode == LADDER or name in MAIN_MODELS)
 
 
 def _with_repeat(job: Job, options: CompareOptions, repeat: int) -> Job:
-    """A job with its own seed, or its own fold."""
+    """Return a job with the seed or the fold of a repeat."""
     seed = {"training.seed": job.settings.get("training.seed", 0) + repeat}
     own = seed if options.folds is None else {"data.fold": repeat}
     return replace(job, settings={**job.settings, **own}, repeat=repeat, cpu_seconds=options.cpu_seconds)
 
 
 def _baseline_jobs(options: CompareOptions, shared: SharedSettings, rows: Sequence[Mapping[str, Any]]) -> list[Job]:
-    """Floors and references: once, or for every fold and every part of the data that is learned from."""
+    """Return the jobs of baselines and references: one, or one per fold and share of the training data."""
     wanted = {FLOOR: options.floors, REFERENCE: options.references and options.mode in (LADDER, FRACTIONS)}
     known = baselines(FAMILIES[shared.config.task], shared.config.data.kind)
     fractions = [varied for varied in rows if varied and set(varied) == {FRACTION}] or [{}]
@@ -202,8 +202,8 @@ def _baseline_jobs(options: CompareOptions, shared: SharedSettings, rows: Sequen
     ]
 
 
-def _refuse_if_none_can_be(rows: Sequence[Job], shared: SharedSettings) -> None:
-    """One model of several that cannot be is a row with its reason; where none can be, that is the answer."""
+def _refuse_if_all_invalid(rows: Sequence[Job], shared: SharedSettings) -> None:
+    """Raise the error of the first row if every row is invalid; otherwise an invalid row reports its error."""
     inferred = {"task": shared.config.task, "data.kind": shared.config.data.kind}
     for job in rows:
         try:
@@ -212,15 +212,15 @@ def _refuse_if_none_can_be(rows: Sequence[Job], shared: SharedSettings) -> None:
             continue
         return
     with listening(silent):
-        infer_config({}, rows[0].settings)  # as its training would: it says why
+        infer_config({}, rows[0].settings)  # raises the error of its training run
 
 
 def _refuse_unused(settings: Mapping[str, Any], models: list[dict[str, Any]], shared: SharedSettings) -> None:
-    """A setting that some models have no use for is left out there, and said; one that none uses is an error."""
+    """Raise an error for a setting that no model uses; report one that some models do not use."""
     idle = [settings_for(shared, own)[1] for own in models]
     for key in settings:
         without = [own["model.encoder"] for own, unused in zip(models, idle, strict=True) if key in unused]
         if without and len(without) == len(models):
             raise SettingError(idle[0][key])
         if without:
-            say(f"{key} is not used by {', '.join(dict.fromkeys(without))}: left out there")
+            say(f"{key} is not used by {', '.join(dict.fromkeys(without))}: omitted there")

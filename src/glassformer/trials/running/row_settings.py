@@ -1,5 +1,5 @@
-"""The settings of a comparison's rows: what all share (the data, what is held out of it, the tokens), what a model has
-of its own, the width at which it has so many parameters, and what begins from another run.
+"""Settings of a comparison's rows: shared settings (data, split, tokenizer), widths for a number of parameters, and
+rows that are fine-tuned from runs.
 """
 
 import dataclasses
@@ -27,40 +27,40 @@ from glassformer.models.build import parameter_count
 from glassformer.models.weights import shapes_alone
 from glassformer.runs.weight_files import digest_of
 from glassformer.trials.jobs import Job
-from glassformer.trials.running.candidates import rung
+from glassformer.trials.running.candidates import model_settings
 from glassformer.trials.settings import check_split
 
-TEST, TEST_OF_MANY, MANY = 0.2, 0.1, 50_000
-"""The part of the data that is held out for the test where nobody says; of many rows, and of a text, less."""
+TEST_SHARE, SMALL_TEST_SHARE, MANY_ROWS = 0.2, 0.1, 50_000
+"""Default share of the test set; the smaller one is for texts and for more than this number of rows."""
 DATA_KEYS = ("task", "model.context", "training.choose_by")
-"""Settings beside those of `data` and `tokenizer` that decide what the examples are: windows are as long as this."""
-NEAR = 0.15
-"""So far from what is asked for, as a part of it, a model may be without a word."""
+"""Settings besides those of `data` and `tokenizer` that determine the examples, such as the length of windows."""
+TOLERANCE = 0.15
+"""A message reports a number of parameters that differs by more than this share from the requested one."""
 MAX_WIDTH = 2**15
-KEYS = ("model.width", "model.head_hidden")
-"""What makes a model larger: its width, or, where it has none, that of its hidden layer."""
-TUNED, FROZEN = "fine-tuned", "frozen"
+SIZE_KEYS = ("model.width", "model.head_hidden")
+"""Settings that scale a model: its width or, if it has none, that of its hidden layer."""
+FINE_TUNED, FROZEN = "fine-tuned", "frozen"
 
 
 @dataclass(frozen=True)
 class SharedSettings:
-    """What is the same for every row."""
+    """Settings and data that all rows share."""
 
     settings: dict[str, Any]
-    """What was requested, and what follows from the data: by dotted key, as `train` takes it."""
+    """Requested and inferred settings by dotted key, as `train` takes them."""
     config: Config
-    """The configuration of the data and its tokens, with a model that nobody asked for."""
+    """Configuration of the data and its tokenizer; its model has no meaning."""
     table: Any
-    """The rows, where they have been read already."""
+    """The rows if they have been read already, else None."""
     part: str
-    """What is judged on."""
+    """Part of the data that models are scored on."""
     fingerprint: str
     notes: tuple[str, ...] = ()
-    """How scores came about, where a reader of the table should know."""
+    """Notes below the table."""
 
     @property
     def data_settings(self) -> dict[str, Any]:
-        """The settings that decide what the examples are; who reads no texts takes a table for its other columns."""
+        """Settings that determine the examples; the encoder matters if it reads columns instead of texts."""
         reader = self.config.model.encoder
         return {
             **data_settings_in(self.settings),
@@ -68,7 +68,7 @@ class SharedSettings:
         }
 
     def resolve(self, settings: Mapping[str, Any]) -> Config:
-        """The configuration of a row with these settings."""
+        """Return the configuration of a row with these settings."""
         inferred = {"task": self.config.task, "data.kind": self.config.data.kind}
         return resolve({}, {**settings, **inferred}, strict=False)
 
@@ -80,15 +80,15 @@ def data_settings_in(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def share_settings(requested: Mapping[str, Any], models: Sequence[str], varied: Sequence[str]) -> SharedSettings:
-    """Look at the data once; hold out a test part and settle on one tokenizer, where nobody said otherwise."""
+    """Read the data once; split off a test part and choose one tokenizer unless the settings do."""
     config, table = _infer_shared(data_settings_in(requested), models)
     family, corpus = FAMILIES[config.task], check_split(config, table)
     inferred: dict[str, Any] = {}
     notes: list[str] = []
     folded = config.data.folds is not None
     if "test" not in corpus.parts and "data.test_fraction" not in requested and not folded:
-        many = family.reads_stream or sum(len(part) for part in corpus.parts.values()) > MANY
-        inferred["data.test_fraction"] = share = TEST_OF_MANY if many else TEST
+        many = family.reads_stream or sum(len(part) for part in corpus.parts.values()) > MANY_ROWS
+        inferred["data.test_fraction"] = share = SMALL_TEST_SHARE if many else TEST_SHARE
         notes.append(sentence(__name__, "test part", share=share))
     elif "test" not in corpus.parts and not folded:
         notes.append(sentence(__name__, "no test part"))
@@ -111,11 +111,11 @@ def share_settings(requested: Mapping[str, Any], models: Sequence[str], varied: 
 
 
 def _infer_shared(data_settings: dict[str, Any], models: Sequence[str]) -> tuple[Config, Any]:
-    """The data as a model sees it that reads everything; where none of the models reads such examples, as the first."""
+    """Infer the configuration for a model that reads all columns, or for the first model if no model reads them."""
     heard: list[str] = []
     with listening(heard.append):
         config, table = infer_config({}, {**data_settings, "model.encoder": ModelSettings.encoder})
-    encoders = [str(rung(name)["model.encoder"]) for name in models]
+    encoders = [str(model_settings(name)["model.encoder"]) for name in models]
     readers = [name for name in encoders if config.data.kind in encoder_info(name).reads]
     if FAMILIES[config.task].labels_examples and not readers:
         heard.clear()
@@ -127,15 +127,15 @@ def _infer_shared(data_settings: dict[str, Any], models: Sequence[str]) -> tuple
 
 
 def _tokenizer(config: Config) -> dict[str, Any]:
-    """One way to make tokens for all models, whatever each would start from."""
+    """Return settings of one tokenizer for all models, whatever their defaults."""
     keys = [f"tokenizer.{field.name}" for field in dataclasses.fields(TokenizerSettings)]
     return {key: config.get(key) for key in keys if config.idle(key) is None}
 
 
 def settings_for(shared: SharedSettings, own: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """All settings of one row (`own`: its model and what is varied), without shared ones that its model has no use for.
+    """Return the settings of a row, and the shared settings that its model does not use, with the reasons.
 
-    And these, with the reason. What cannot be at all is left as it is: it is refused where it is trained.
+    `own`: its model and its varied settings. Invalid settings are returned unchanged; training reports them.
     """
     whole = {**shared.settings, **own}
     try:
@@ -146,23 +146,22 @@ def settings_for(shared: SharedSettings, own: Mapping[str, Any]) -> tuple[dict[s
     return {key: value for key, value in whole.items() if key not in idle}, idle
 
 
-# --- models of like size ---
+# --- models of similar size ---
 
 
 def width_for(
     wanted: int, models: Mapping[str, Mapping[str, Any]], shared: SharedSettings
 ) -> dict[str, tuple[str, int]]:
-    """The setting that decides each model's size, and the value at which it has about `wanted` parameters, found
-    without a weight being made.
+    """Return, for each model, the setting that scales it and the value that gives about `wanted` parameters.
 
-    `models`: the settings of each. A model whose size follows from the data alone is left out, and said.
+    `models`: settings by name. Models whose size depends on the data only are omitted. No weights are allocated.
     """
     with listening(silent):
         prepared = prepare(shared.config, rows=shared.table)
     widths = {}
     for name, settings in models.items():
         config = shared.resolve(settings)
-        key = next((key for key in KEYS if config.idle(key) is None), None)
+        key = next((key for key in SIZE_KEYS if config.idle(key) is None), None)
         if key is None:
             say(f"{name}: its {_count(config, prepared):,} parameters follow from the data, not from --parameters")
             continue
@@ -176,18 +175,18 @@ def width_for(
         counts = {size: count_at(size) for size in sizes[max(0, place - 1) : place + 1]}
         size = min(counts, key=lambda size: abs(counts[size] - wanted))
         widths[name] = (key, size)
-        far = f", which is not near {wanted:,}" if abs(counts[size] - wanted) > NEAR * wanted else ""
+        far = f", which is not near {wanted:,}" if abs(counts[size] - wanted) > TOLERANCE * wanted else ""
         say(f"{name}: {key} {size} gives {counts[size]:,} parameters{far}")
     return widths
 
 
 def _step(config: Config) -> int:
-    """What a width must be a multiple of: the heads, each with an even number of its own."""
+    """Return the number that a width must be a multiple of, so that each head has an even width."""
     return 2 * config.model.heads if "transformer" in (config.model.encoder, config.model.decoder) else 2
 
 
 def _count(config: Config, prepared: Prepared) -> int:
-    """The parameters of a model that has shapes and no numbers."""
+    """Return the number of parameters of a model without allocating weights."""
     try:
         with shapes_alone():
             model = build_model(config, prepared)
@@ -196,17 +195,17 @@ def _count(config: Config, prepared: Prepared) -> int:
     return parameter_count(model)
 
 
-# --- rows that begin from other runs ---
+# --- rows that are fine-tuned from runs ---
 
 
 def finetuned_jobs(runs: Sequence[str], shared: SharedSettings, rows: Sequence[Mapping[str, Any]]) -> list[Job]:
-    """Each run fine-tuned, and where labels are learned, once more with all but the head left as it is.
+    """Return the jobs of runs to fine-tune, and for labels also of runs with all but the head frozen.
 
-    `rows`: what is varied. Shared settings that are the run's own are left out.
+    `rows`: varied settings. Shared settings that a run determines itself are omitted.
     """
     task, has_head = shared.config.task, FAMILIES[shared.config.task].labels_examples
     if runs and has_head and shared.config.data.kind != TEXT:
-        raise Misuse("--from: these examples are more than texts, and only what reads texts alone can be begun from")
+        raise Misuse("--from: these examples are not only texts, and only models of texts can be fine-tuned")
     jobs = []
     for run, name in zip(runs, short_names(runs), strict=True):
         sources = FinetuneSources.of(run, None)
@@ -214,14 +213,14 @@ def finetuned_jobs(runs: Sequence[str], shared: SharedSettings, rows: Sequence[M
         fixed = fixed_settings(sources, task)
         own = {"model.encoder": sources.first.config.model.encoder, "model.from_run": run}
         digest = digest_of(Path(run))
-        if left := [key for key in shared.settings if key in fixed and shared.settings[key] != fixed[key]]:
-            say(f"{', '.join(left)}: {name} has its own: left out there")
-        ways = {TUNED: own, **({FROZEN: {**own, "training.last_blocks": 0}} if has_head else {})}
-        for (way, settings), varied in itertools.product(ways.items(), rows):
+        if omitted := [key for key in shared.settings if key in fixed and shared.settings[key] != fixed[key]]:
+            say(f"{', '.join(omitted)}: {name} has its own: omitted there")
+        variants = {FINE_TUNED: own, **({FROZEN: {**own, "training.last_blocks": 0}} if has_head else {})}
+        for (variant, settings), varied in itertools.product(variants.items(), rows):
             row = {**settings, **varied}
             whole, _ = settings_for(shared, row)
             usable = {key: value for key, value in whole.items() if key in row or key not in fixed}
-            jobs.append(Job(name=f"{name} {way}", settings=usable, varied=dict(varied), begins=digest))
+            jobs.append(Job(name=f"{name} {variant}", settings=usable, varied=dict(varied), begins=digest))
     return jobs
 
 

@@ -137,9 +137,9 @@ class TrialRecord:
     value: float | None
     """Primary metric on the validation part; of a pruned trial, its last value."""
     settings: dict[str, Any]
-    """What was searched, as this one had it."""
+    """Values of the searched settings."""
     summary: str
-    """What was searched, for a person: what is not as it starts."""
+    """The searched settings that differ from the defaults, for people."""
     why: str = ""
     parameters: int | None = None
     steps: int | None = None
@@ -189,7 +189,7 @@ def line_of(number: int, study: "optuna.Study", search: Search) -> str:
 
 
 def _summary(settings: dict[str, Any], search: Search, *, start: bool) -> str:
-    """Return the settings that differ from the defaults, and the model if there are several: `lr 0.002, dropout 0.3`."""
+    """Return the settings that differ from the defaults, `lr 0.002, dropout 0.3`; of several models, its name too."""
     model = [str(settings[MODEL])] if len(search.models) > 1 and MODEL in settings else []
     if start:
         return ", ".join([*model, "settings as they start"])
