@@ -16,8 +16,7 @@ from glassformer.trials.cross_validation import cross_validate
 from glassformer.trials.jobs import TRAINED, Job
 from glassformer.trials.results.comparison import summarise
 from glassformer.trials.running.execution import run_job
-from glassformer.trials.running.question import CompareOptions, Question, ask
-from glassformer.trials.running.row_settings import short_names
+from glassformer.trials.running.question import CompareOptions, Question, ask, short_names
 from glassformer.trials.tuning.search import Search, plan_search
 from glassformer.verbs.plan import plan
 from helpers.beginnings import BODY, quick, write_data

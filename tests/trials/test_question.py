@@ -20,12 +20,13 @@ from glassformer.trials.running.question import (
     LADDER,
     SIZE,
     SIZES,
+    TOLERANCE,
     VARY,
     CompareOptions,
     Question,
     ask,
+    width_for,
 )
-from glassformer.trials.running.row_settings import TOLERANCE, width_for
 
 OPINIONS, PAIRS = "opinions:rows=200", "reverse-pairs:rows=200"
 

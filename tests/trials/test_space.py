@@ -12,8 +12,7 @@ from glassformer.config.presets import IMAGE, MIXED, TABLE, TEXT, TRANSLATION
 from glassformer.config.resolve import Config, keys, resolve, with_epochs
 from glassformer.trials.tune import default_spaces
 from glassformer.trials.tuning.search import Search
-from glassformer.trials.tuning.space import Dimension, plain, read_space, sample
-from glassformer.trials.tuning.space_defaults import default_space
+from glassformer.trials.tuning.space import Dimension, default_space, plain, read_space, sample
 from glassformer.trials.tuning.storage import optuna
 from glassformer.trials.tuning.trial import settings_of
 

@@ -27,7 +27,6 @@ from glassformer.trials.backends.gpus import visible_gpus
 from glassformer.trials.backends.options import BackendOptions
 from glassformer.trials.settings import (
     AUTO,
-    Repeats,
     check_data,
     check_out,
     check_times,
@@ -93,18 +92,17 @@ def tune(
     options = TuneOptions(
         trials=None if trials is None else count_of("trials", trials),
         minutes=minutes,
-        repeats=seeds_or_folds(seeds, folds, 1),
         jobs=_jobs(jobs, on),
         storage=None if storage is None else str(storage),
         study=study,
-        prune=prune,
         final=final,
     )
     backends = BackendOptions.parse(on, options.jobs, sbatch)
+    repeats = seeds_or_folds(seeds, folds, 1)
     if trial_minutes is not None:
         settings["training.minutes"] = trial_minutes
     search = plan_search(data, _models(model), settings, config=config, space=space)
-    search = replace(search, seeds=options.repeats.seeds, folds=options.repeats.folds, prune=prune)
+    search = replace(search, seeds=repeats.seeds, folds=repeats.folds, prune=prune)
     folder = free_folder(f"tune-{_stem(search)}", lambda path: _holds(path, search)) if out is None else Path(out)
     with logging_to(log_to):
         return _search(search, folder, options, backends, listen)
@@ -116,11 +114,9 @@ class TuneOptions:
 
     trials: int | None
     minutes: float | None
-    repeats: Repeats
     jobs: int
     storage: str | None
     study: str | None
-    prune: bool
     final: bool
 
 

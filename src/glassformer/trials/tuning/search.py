@@ -25,8 +25,7 @@ from glassformer.pipeline.request import TrainRequest
 from glassformer.runs.run import Run
 from glassformer.runs.weight_files import digest_of
 from glassformer.trials.settings import read_settings, refuse_reserved
-from glassformer.trials.tuning.space import Dimension, dotted, plain, read_space
-from glassformer.trials.tuning.space_defaults import default_space
+from glassformer.trials.tuning.space import Dimension, default_space, dotted, plain, read_space
 
 MODEL = "model"
 """Name of the dimension for the choice of the model."""

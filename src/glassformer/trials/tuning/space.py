@@ -1,11 +1,14 @@
-"""Search spaces: settings, and the values of each that may be tried. Torch-free."""
+"""Search spaces: settings, and the values of each that may be tried; the defaults by model. Torch-free."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from glassformer.config.encoders import RECURRENT
 from glassformer.config.errors import SettingError, unknown
-from glassformer.config.resolve import ALIASES, BUDGETS, FIELDS, SECTIONS, full_key, keys
+from glassformer.config.presets import IMAGE, TABLE, has_decoder, labels_examples, reads_stream
+from glassformer.config.resolve import ALIASES, BUDGETS, FIELDS, SECTIONS, WORDS, Config, full_key, keys
 from glassformer.config.setting import check_value, choices_of, kind_of, parse, value_text
 
 Plain = str | int | float | bool | None
@@ -191,3 +194,180 @@ def to_word(value: Any) -> str:
     if value is None:
         return "null"
     return f"{value:g}" if isinstance(value, float) else value_text(value)
+
+
+# --- default spaces ---
+
+SIZE_KEYS = ("model.layers", "model.heads", "model.width")
+"""Settings that `model.size` sets."""
+LR_FACTOR = 8
+"""The learning rate is searched from its default divided by this factor to its default times it."""
+POOLS = {
+    "average": ("mean", "sum", "max"),
+    "transformer": ("mean", "max", "attention", "first"),
+    **dict.fromkeys(("window", "cnn"), ("max", "mean", "attention")),
+    **dict.fromkeys(RECURRENT, ("max", "mean", "attention", "last")),
+}
+NGRAM_LENGTHS = (3, 4, 5, 6)
+"""Maximum length of the n-grams in a bag of character n-grams."""
+MAX_BUCKETS = 2**20
+WITH_HIDDEN_LAYER = {"model.head_layers": (1, 2)}
+
+Candidates = list[tuple[Dimension, bool]]
+"""Dimensions, and whether each is searched for this model and data."""
+
+
+def default_space(config: Config, fixed: Collection[str], characters: int | None = None) -> list[Dimension]:
+    """Return the space for a model on this data, without `fixed` settings.
+
+    `config`: the configuration that would be trained; `characters`: total length of the texts, None if unknown.
+    """
+    fixed = {*fixed, *SIZE_KEYS} if "model.size" in fixed else fixed
+    if config.is_finetuned:
+        candidates = _finetuned(config, fixed)
+    else:
+        candidates = [*_training(config, fixed), *_tokens(config, characters), *_shape(config, fixed), *_head(config)]
+    wanted = [dimension for dimension, searched in candidates if searched]
+    usable = [_with_start(dimension, config) for dimension in wanted if _is_open(dimension, config, fixed)]
+    if not usable:
+        raise SettingError(f"every setting of {config.model.encoder} that could be searched is given: leave one open")
+    return usable
+
+
+def _is_open(dimension: Dimension, config: Config, fixed: Collection[str]) -> bool:
+    """Return whether a dimension is not fixed and has an effect in this configuration."""
+    if dimension.when:
+        idle = any(key in fixed and config.get(key) not in values for key, values in dimension.when.items())
+    else:
+        idle = config.idle(dimension.key) is not None
+    return not idle and dimension.key not in fixed
+
+
+def _with_start(dimension: Dimension, config: Config) -> Dimension:
+    """Return the dimension with the default of the setting among its values."""
+    start = config.get(dimension.key)
+    if not dimension.values or dimension.when or dimension.holds(start):
+        return dimension
+    values = [*dimension.values, start]
+    numbers = all(isinstance(value, int | float) for value in values)
+    return replace(dimension, values=tuple(sorted(values) if numbers else values))
+
+
+def _finetuned(config: Config, fixed: Collection[str]) -> Candidates:
+    """Return candidates for a model that is fine-tuned from a run: all settings but those of its body."""
+    body = ("training.optimizer", "training.average")
+    labels = labels_examples(config.task)
+    head_alone = labels and config.training.last_blocks == 0 and not config.model.head_layers
+    pools = ("last", "mean") if config.model.causal else ("mean", "first", "max")
+    return [
+        *((dimension, searched) for dimension, searched in _training(config, fixed) if dimension.key not in body),
+        # a head alone reads features that were computed without dropout
+        (Dimension("model.dropout", low=0.0, high=0.3, step=0.05), not head_alone),
+        (choice("training.layer_decay", 1.0, 0.9, 0.8), True),
+        (choice("model.pool", *pools), labels),
+    ]
+
+
+def _training(config: Config, fixed: Collection[str]) -> Candidates:
+    """Return candidates for training."""
+    training = config.training
+    lr, decay, epochs = training.lr or 1e-3, training.weight_decay, training.epochs or 0.0
+    has_budget = any(budget in fixed for budget in BUDGETS)
+    return [
+        (Dimension("training.lr", low=_round(lr / LR_FACTOR), high=_round(lr * LR_FACTOR), log=True), True),
+        (choice("training.optimizer", "muon", "adamw"), _has_transformer(config)),
+        (Dimension("training.weight_decay", low=min(1e-3, decay), high=max(0.3, decay), log=True), decay > 0),
+        (choice("training.weight_decay", 0.0, 0.001, 0.01, 0.1), decay <= 0),
+        (Dimension("training.epochs", low=epochs / 2, high=2 * epochs, log=True), epochs > 0 and not has_budget),
+        # with a fixed number of updates, a larger batch would only train longer
+        (choice("training.batch_size", 16, 32, 64, 128), training.steps is None),
+        (choice("training.label_smoothing", 0.0, 0.05, 0.1), True),
+        (choice("training.average", None, 50, 200), True),
+    ]
+
+
+def _tokens(config: Config, characters: int | None) -> Candidates:
+    """Return candidates for the tokenizer and the bag."""
+    subwords = has_decoder(config.task) and config.tokenizer.kind == "bpe"
+    words = labels_examples(config.task) and config.data.kind in WORDS  # a language model's loss is that of a token
+    bag = words and config.model.encoder == "bag"
+    spelled = {"tokenizer.kind": ("char",)}
+    return [
+        (choice("tokenizer.vocab_size", 2000, 4000, 8000), subwords),
+        (choice("tokenizer.kind", "word", "char"), bag),
+        (
+            choice("tokenizer.min_count", 1, 2, 3, when={"tokenizer.kind": ("word",)}),
+            words and config.tokenizer.file is None,
+        ),
+        (choice("model.ngrams", 1, 2, 3, when={"tokenizer.kind": ("word", "bpe")}), bag),
+        (choice("model.ngrams", *NGRAM_LENGTHS, when=spelled), bag),
+        (Dimension("model.words", low=0, high=3, whole=True, when=spelled), bag),
+        (choice("model.buckets", *_buckets(characters), when=spelled), bag),
+        (choice("model.weighting", "tfidf", "counts"), bag),
+        (Dimension("model.word_dropout", low=0.0, high=0.5, step=0.1), words),
+    ]
+
+
+def _buckets(characters: int | None) -> tuple[int, int]:
+    """Return two numbers of buckets: a power of two for all character n-grams (at most 2^20), and a quarter of it."""
+    most = MAX_BUCKETS
+    if characters is not None:
+        most = min(most, 2 ** math.ceil(math.log2(max(8, max(NGRAM_LENGTHS) * characters))))
+    return most // 4, most
+
+
+def _shape(config: Config, fixed: Collection[str]) -> Candidates:
+    """Return candidates for the model; `_is_open` removes those that its encoder does not use."""
+    model, recurrent, labels = config.model, config.model.encoder in RECURRENT, labels_examples(config.task)
+    widths = [model.width] if "model.width" in fixed else _widths(model.width)
+    if "model.heads" in fixed and _has_transformer(config):
+        widths = [width for width in widths if width % (2 * model.heads) == 0]
+    deeper = 2 if reads_stream(config.task) or model.encoder == "transformer" else 0
+    deepest = max(3 if recurrent else 4, model.layers + deeper)
+    heads = [heads for heads in sorted({2, 4, 8, model.heads}) if all(width % (2 * heads) == 0 for width in widths)]
+    return [
+        (Dimension("model.dropout", low=0.0, high=0.6, step=0.05), True),
+        (choice("model.width", *widths), len(widths) > 1),
+        (Dimension("model.layers", low=1, high=deepest, whole=True), True),
+        (choice("model.heads", *heads), len(heads) > 1 and model.heads in heads),
+        (choice("model.kernel", *((3, 5) if config.data.kind == IMAGE else (2, 3, 4, 5))), True),
+        (choice("model.dilation", 1, 2), True),
+        (choice("model.window", *((3, 5, 8) if labels else (8, 16, 32))), True),
+        (choice("model.bidirectional", False, True), labels),
+        (choice("model.attention", "additive", "scaled", "dot"), recurrent),
+    ]
+
+
+def _head(config: Config) -> Candidates:
+    """Return candidates for pooling, the head and the augmentation of images."""
+    encoder, kind, labels = config.model.encoder, config.data.kind, labels_examples(config.task)
+    pools = ("flatten", "mean", "max") if encoder == "cnn" and kind == IMAGE else POOLS.get(encoder, ())
+    hidden = sorted({64, 128, 256, config.model.head_hidden or 128})
+    return [
+        (choice("model.pool", *pools), labels and bool(pools) and kind != TABLE),
+        (choice("model.head_layers", *((1, 2) if encoder == "mlp" else (0, 1))), labels),
+        (
+            choice("model.head_hidden", *hidden, when=WITH_HIDDEN_LAYER),
+            labels and config.idle("model.head_layers") is None,
+        ),
+        (choice("data.shift", 0, 1, 2), kind == IMAGE),
+    ]
+
+
+def _has_transformer(config: Config) -> bool:
+    return "transformer" in (config.model.encoder, config.model.decoder)
+
+
+def choice(key: str, *values: Any, when: dict[str, tuple[Any, ...]] | None = None) -> Dimension:
+    return Dimension(key, values=values, when=when or {})
+
+
+def _widths(start: int) -> list[int]:
+    """Return half of a width, the width and its double, as multiples of 16 if the width is one, else of 8."""
+    grain = 16 if start % 16 == 0 else 8
+    return sorted({max(grain, round(start * factor / grain) * grain) for factor in (0.5, 1.0, 2.0)} | {start})
+
+
+def _round(number: float) -> float:
+    """Round a number to two digits."""
+    return round(number, 1 - math.floor(math.log10(number)))
