@@ -192,6 +192,10 @@ MODULES = (
 """Modules of scikit-learn that references need."""
 
 
+Scores = dict[float, float]
+"""Cross-validated scores by value of C."""
+
+
 @dataclass(frozen=True)
 class Estimator:
     """Models of scikit-learn for a family."""
@@ -205,7 +209,7 @@ class Estimator:
     boosting: str = ""
     """The name of its boosted trees; empty if there are none."""
 
-    def cross_validate(self, kind: str, matrix: Any, answers: Any, deadline: float, fit_seconds: float) -> "Scores":
+    def cross_validate(self, kind: str, matrix: Any, answers: Any, deadline: float, fit_seconds: float) -> Scores:
         """Return cross-validated scores by value of C, for as many values as fit into the time; none if only one fits.
 
         `fit_seconds`: time of one fit to all examples. A fit of the chosen value follows.
@@ -221,9 +225,6 @@ class Estimator:
             values = selection.cross_val_score(self.linear(kind, c), matrix, answers, cv=folds, scoring=self.scoring)
             scores[c] = float(np.nan_to_num(np.mean(values), nan=-math.inf))  # a fold with one class has no score
         return scores
-
-
-Scores = dict[float, float]
 
 
 class _Fitted(NamedTuple):

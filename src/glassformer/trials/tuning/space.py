@@ -230,7 +230,7 @@ def default_space(config: Config, fixed: Collection[str], characters: int | None
     wanted = [dimension for dimension, searched in candidates if searched]
     usable = [_with_start(dimension, config) for dimension in wanted if _is_open(dimension, config, fixed)]
     if not usable:
-        raise SettingError(f"every setting of {config.model.encoder} that could be searched is given: leave one open")
+        raise SettingError(f"every setting of {config.model.encoder} that could be searched is fixed: leave one open")
     return usable
 
 

@@ -10,9 +10,9 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, NotRequired, TypedDict
+from typing import IO, Any, NamedTuple, NotRequired, TypedDict
 
 from glassformer.config.errors import (
     GlassformerError,
@@ -245,7 +245,7 @@ def _check_search(study: "optuna.Study", address: str, search: Search) -> None:
 def _enqueue(study: "optuna.Study", params: Mapping[str, Any], marks: Mapping[str, Any]) -> None:
     """Enqueue a trial with fixed parameters; the others are drawn when it starts."""
     fixed = {FIXED: dict(params)} if params else {}
-    study.enqueue_trial(dict(params), user_attrs={**marks, **fixed, PROCESS: this_process()})
+    study.enqueue_trial(dict(params), user_attrs={**marks, **fixed, PROCESS: list(this_process())})
 
 
 # --- processes of trials ---
@@ -288,7 +288,7 @@ def heartbeat(trial: "optuna.Trial") -> Iterator[None]:
     def beat() -> None:
         while not over.wait(HEARTBEAT_SECONDS):
             with contextlib.suppress(Exception):  # the storage may be unavailable for a moment
-                trial.set_user_attr(PROCESS, this_process())
+                trial.set_user_attr(PROCESS, list(this_process()))
 
     thread = threading.Thread(target=beat, daemon=True)
     thread.start()
@@ -299,21 +299,31 @@ def heartbeat(trial: "optuna.Trial") -> Iterator[None]:
         thread.join()
 
 
-def this_process() -> list[Any]:
-    """Return the host, the process id, the start of the process (ids are reused), and the time."""
-    return [socket.gethostname(), os.getpid(), _start_time(os.getpid()), time.time()]
+class TrialProcess(NamedTuple):
+    """The process of a trial, stored as a list."""
+
+    host: str
+    pid: int
+    started: str
+    """Start of the process in kernel ticks, because process ids are reused."""
+    seen: float
+    """Time of the last heartbeat."""
 
 
-NOBODY = ["", 0, "", 0.0]
+def this_process() -> TrialProcess:
+    return TrialProcess(socket.gethostname(), os.getpid(), _start_time(os.getpid()), time.time())
+
+
+NOBODY = TrialProcess("", 0, "", 0.0)
 """A process that does not exist."""
 
 
-def is_gone(process: list[Any]) -> bool:
+def is_gone(process: Sequence[Any]) -> bool:
     """Return whether a process has ended; on another machine, whether its last heartbeat is long ago."""
-    host, number, started, seen = process
+    host, pid, started, seen = TrialProcess(*process)
     if host != socket.gethostname():
         return bool(time.time() - seen > DEAD_AFTER_SECONDS)
-    return not is_alive(number) or _start_time(number) != started
+    return not is_alive(pid) or _start_time(pid) != started
 
 
 def _start_time(number: int) -> str:
@@ -337,7 +347,7 @@ def retry_lost(study: "optuna.Study") -> None:
     """Retry trials whose process was killed, a few times at most: the trial may be the cause."""
     for trial in under_way(study):
         assert trial.datetime_start is not None
-        unnamed = ["", 0, "", trial.datetime_start.timestamp()]
+        unnamed = NOBODY._replace(seen=trial.datetime_start.timestamp())
         if is_gone(trial.user_attrs.get(PROCESS, unnamed)) and give_up(study, trial.number, retry=True):
             say(f"trial {trial.number}: its process has ended, so it is retried")
 

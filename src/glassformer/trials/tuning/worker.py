@@ -108,7 +108,7 @@ class Worker:
             raise RunError(f"none of the first {len(ended)} trials has a score; the last: {last}")
 
     def _try(self, trial: "optuna.Trial") -> Outcome:
-        trial.set_user_attr(storage.PROCESS, storage.this_process())
+        trial.set_user_attr(storage.PROCESS, list(storage.this_process()))
         trial.set_user_attr(storage.WORKER, self.name)
         settings = settings_of(trial, self.search)
         trial.set_user_attr(storage.SETTINGS, settings)
