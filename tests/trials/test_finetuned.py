@@ -95,7 +95,7 @@ def test_settings_for_the_ladder_are_not_the_runs(data: dict[str, str], writer: 
         "writer fine-tuned": None,
         "writer frozen": None,
     }
-    assert "model.width: writer has its own: left out there" in heard
+    assert "model.width: writer has its own: omitted there" in heard
     fractions, _ = asking(data["labels"], writer, varied={"data.train_fraction": [0.5, 1.0]}, seeds=1)
     assert len(finetuned(fractions)) == 4
 

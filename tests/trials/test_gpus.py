@@ -75,7 +75,7 @@ def test_no_gpu_is_ever_too_full(needs: list[int], usable: list[int]) -> None:
         held = [named[name] for name, on in found.items() if on == gpu.name]
         assert gpu.usable is not None
         assert not held or sum(held) + CONTEXT_BYTES * (len(held) - 1) <= gpu.usable
-        assert not held or sum(gpu_share(need, gpu.usable) for need in held) <= 1 + len(held) / gpus.SHARES
+        assert not held or sum(gpu_share(need, gpu.usable) for need in held) <= 1 + len(held) / gpus.RAY_UNITS
     idle = [gpu for gpu in there if gpu.name not in found.values()]
     assert not [name for name, need in named.items() for gpu in idle if name not in found and need <= (gpu.usable or 0)]
 

@@ -58,7 +58,7 @@ def test_names_as_they_are_typed() -> None:
         ("lsmt", "--models: unknown model 'lsmt'; did you mean lstm?"),
         ("lstm:gpt2", "--models: unknown variant of lstm 'gpt2'"),
         (" , ", "--models: name at least one model"),
-        ("own", "--models: a model of one's own"),
+        ("own", "--models: train your own model"),
         ("bag,lstm,bag", "--models names bag twice: name each model once"),
     ],
 )

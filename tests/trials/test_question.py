@@ -98,7 +98,7 @@ def test_the_ladder_with_its_floors_seed_by_seed() -> None:
     assert len(plain.jobs) == 3
     assert plain.budget == "each model's usual number of updates"
     longer = asking("iris", seeds=1, models=("linear",), varied={"training.steps": [3, 5]})
-    assert longer.budget == "as long as each row says"
+    assert longer.budget == "the budget in each row"
 
 
 def test_a_table_with_texts_is_read_for_its_columns_by_what_reads_no_texts(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_settings_that_some_models_do_not_use() -> None:
     lstm, transformer = trained(question)
     assert "model.heads" not in lstm.settings
     assert transformer.settings["model.heads"] == 2
-    assert "model.heads is not used by lstm: left out there" in heard
+    assert "model.heads is not used by lstm: omitted there" in heard
     with pytest.raises(SettingError, match=r"model\.heads is not used by lstm"):
         asking(OPINIONS, seeds=1, models=("lstm", "bag"), settings=settings)
 
