@@ -109,7 +109,7 @@ def _train_and_score(watch: Watch, settings: dict[str, Any], folder: Path) -> Ou
             shutil.rmtree(out, ignore_errors=True)
         runs.append(trained)
     if not all(run.validation for run in runs):
-        raise DataError("no validation set to score a trial by: see --data.validation_fraction")
+        raise DataError("nothing is held out to score a trial by: see --data.validation_fraction")
     values = [run.validation[watch.primary] for run in runs]
     return Score(
         state=State.COMPLETE.name,
