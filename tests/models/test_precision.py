@@ -15,6 +15,7 @@ from glassformer.bricks import int8
 from glassformer.bricks.int8 import Int8Linear, Int8Scores, join_linears, to_int8
 from glassformer.cli.evaluate import run as evaluate_command
 from glassformer.cli.generate import run as generate_command
+from glassformer.cli.main import main
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.resolve import resolve
 from glassformer.decoding.running import generate
@@ -215,7 +216,7 @@ def test_evaluate_shows_what_it_costs(run: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_generate_says_what_it_did(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    generate_command([str(run), "we", "--precision", "int8", "--device", "cpu", "--tokens", "3"])
+    assert main(["generate", str(run), "we", "--precision", "int8", "--device", "cpu", "--tokens", "3"]) == 0
     said = capsys.readouterr().err
     assert "weights in 8 bits; what that costs: glassformer evaluate" in said
     with pytest.raises(Misuse, match=r"--precision: invalid choice: 'int4' \(choose from"):
