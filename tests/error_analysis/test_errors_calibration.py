@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from glassformer.error_analysis.calibration import FEWEST, ScoredExamples, calibration_finding, halves
+from glassformer.error_analysis.calibration import MIN_FITTED, ScoredExamples, calibration_finding, halves
 from glassformer.error_analysis.finding import ErrorFinding
 from glassformer.rendering.panels import Lines, Table, Words
 
@@ -104,7 +104,7 @@ def test_a_threshold_among_answers_that_are_all_very_sure() -> None:
 
 
 def test_a_model_that_is_never_wrong_has_no_temperature() -> None:
-    found = found_in(drawn(50, 1), sure(*[(0.9, True)] * FEWEST))
+    found = found_in(drawn(50, 1), sure(*[(0.9, True)] * MIN_FITTED))
     assert len(table(found).rows) == 1
     assert (
         "No temperature was fitted: on the validation part (20 texts), no temperature fits best." in table(found).note
@@ -113,7 +113,7 @@ def test_a_model_that_is_never_wrong_has_no_temperature() -> None:
 
 
 def test_no_probability_is_enough() -> None:
-    wrong = sure(*[(0.9, False)] * FEWEST)
+    wrong = sure(*[(0.9, False)] * MIN_FITTED)
     assert "No probability is high enough" in words(found_in(LADDER, wrong, accuracy=0.5))
     assert "None is left to answer here" in words(found_in(sure((0.6, True)), LADDER, accuracy=0.99))
 
@@ -129,7 +129,7 @@ def test_coverage_and_accuracy() -> None:
     assert line.y[23] == pytest.approx(20 / 24)
 
 
-@pytest.mark.parametrize("count", [1, 2, FEWEST - 1])
+@pytest.mark.parametrize("count", [1, 2, MIN_FITTED - 1])
 def test_of_few_examples_nothing_is_fitted_and_that_is_said(count: int) -> None:
     found = found_in(drawn(count, 1), drawn(count, 2))
     assert len(table(found).rows) == 1

@@ -242,14 +242,14 @@ def test_a_name_that_is_no_file_is_asked_of_the_hub(
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
-        ("RepositoryNotFoundError", "the hub has none of this name that you may read"),
+        ("RepositoryNotFoundError", "the hub has nothing with this name that you may read"),
         ("GatedRepoError", "ask for access at https://huggingface.co/someone/a-model, then log in"),
         (
             "RemoteEntryNotFoundError",
-            "no such file: those that there are stand at https://huggingface.co/someone/a-model/",
+            "no such file: see https://huggingface.co/someone/a-model/",
         ),
-        ("LocalEntryNotFoundError", "the hub cannot be reached, and nothing of it is kept here"),
-        ("OfflineModeIsEnabled", "the hub cannot be reached, and nothing of it is kept here"),
+        ("LocalEntryNotFoundError", "the hub cannot be reached, and there is no local copy"),
+        ("OfflineModeIsEnabled", "the hub cannot be reached, and there is no local copy"),
         ("HfHubHTTPError", "the hub did not give it: Got: what"),
     ],
 )

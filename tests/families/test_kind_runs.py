@@ -221,7 +221,7 @@ def test_a_constant_column_need_not_be_there_later(make: Make, tmp_path: Path) -
 def test_features_that_were_damaged(make: Make) -> None:
     run = Run.open(make("table", "linear"))
     run.update_card(features={"numbers": []})
-    with pytest.raises(RunError, match=r"glassformer\.json is damaged: it does not say how its examples are read"):
+    with pytest.raises(RunError, match=r"glassformer\.json is damaged: the features of its examples cannot be read"):
         load(run, verify=False)
     run.update_card(features=None)
     with pytest.raises(RunError, match="has no tokenizer"):

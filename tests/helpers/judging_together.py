@@ -115,7 +115,7 @@ def same(one: Evaluation, other: Evaluation) -> None:
 def main() -> None:
     language_model.TOKENS_AT_ONCE = 28
     language_model.MOST_KEPT = 50  # of every so-manieth window
-    inputs.FEWEST_AT_ONCE = texts.TOKENS_AT_ONCE = translate.TOKENS_AT_ONCE = 30
+    inputs.MIN_BATCH_TOKENS = texts.TOKENS_AT_ONCE = translate.TOKENS_AT_ONCE = 30
     torch.set_num_threads(1)
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     dist.init_process_group("gloo")

@@ -23,7 +23,7 @@ PIECE, TOGETHER, SHARD = 2**14, 2**15, 2**21
 
 def main(folder: str, megabytes: int) -> None:
     source.CHUNK, packer.TOGETHER, packer.SHARD = PIECE, TOGETHER, SHARD
-    store.AT_ONCE = TOGETHER
+    store.COUNTED_TOKENS = TOGETHER
     tokenizer = Tokenizer.train(["a few words, 0123456789"], TokenizerSettings(kind="char"))
     tokenizer.encode_batch(["a few words"] * 1000)  # its threads have their memory
     lines = Path("/proc/self/status").read_text().splitlines()

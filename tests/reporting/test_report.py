@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.error_analysis.finding import MOST_ERRORS, worst
+from glassformer.error_analysis.finding import MAX_ERRORS, worst
 from glassformer.error_analysis.labelling import confident_error_images, confident_errors, largest_errors, thumbnail
-from glassformer.error_analysis.language import MOST_SURPRISING, surprising_stretch
-from glassformer.error_analysis.translations import MOST_SCORED, worst_translations
+from glassformer.error_analysis.language import MAX_PASSAGE_TOKENS, surprising_stretch
+from glassformer.error_analysis.translations import MAX_SCORED, worst_translations
 from glassformer.rendering.confusion import MOST_CLASSES, confusion
 from glassformer.rendering.curves import MOST_POINTS, curves
 from glassformer.rendering.panels import Gallery, Grid, Lines, Table, Words
@@ -176,7 +176,7 @@ def test_no_more_than_a_dozen() -> None:
     rows = [("a", "b", n / 100, 0.1) for n in range(50)]
     table = confident_errors(answered(*rows), "text")
     assert isinstance(table, Table)
-    assert [row[3] for row in table.rows] == [n / 100 for n in range(49, 49 - MOST_ERRORS, -1)]
+    assert [row[3] for row in table.rows] == [n / 100 for n in range(49, 49 - MAX_ERRORS, -1)]
     assert table.takeaway == "50 of 50 texts are wrong"
 
 
@@ -229,18 +229,18 @@ def test_all_translations_are_right() -> None:
 
 
 def test_of_very_many_translations_those_least_expected() -> None:
-    records = translated(*[("abcde", "abcdx")] * MOST_SCORED, loss=5.0) + translated(("q", "abcdx"), loss=1.0)
+    records = translated(*[("abcde", "abcdx")] * MAX_SCORED, loss=5.0) + translated(("q", "abcdx"), loss=1.0)
     table = worst_translations(records)
     assert isinstance(table, Table)
     assert {row[1] for row in table.rows} == {"abcde"}
-    assert str(MOST_SCORED) in table.note
+    assert str(MAX_SCORED) in table.note
 
 
 def test_of_a_long_passage_the_most_surprising_stretch() -> None:
     losses = np.full(300, 0.5)
-    losses[150 : 150 + MOST_SURPRISING] = 1.5
+    losses[150 : 150 + MAX_PASSAGE_TOKENS] = 1.5
     losses[299] = 9.0
-    assert surprising_stretch(losses) == slice(150, 150 + MOST_SURPRISING)
+    assert surprising_stretch(losses) == slice(150, 150 + MAX_PASSAGE_TOKENS)
     assert surprising_stretch(losses[:7]) == slice(0, 7)
 
 

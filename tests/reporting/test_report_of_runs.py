@@ -347,7 +347,7 @@ def test_attention_of_a_translator_names_both_sides(made: Callable[[str], Path])
 
 
 def test_attention_of_many_heads_stays_small(made: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glassformer.reporting.report.MOST_WEIGHTS", 3 * 4 * 10**2)
+    monkeypatch.setattr("glassformer.reporting.report.MAX_WEIGHTS", 3 * 4 * 10**2)
     found = looks(made("language-model"))
     assert len(found) == 3
     assert all(one.weights.shape[-1] <= 10 for one in found if isinstance(one, Heads))

@@ -179,7 +179,7 @@ def test_evaluation_against_the_definition(apart: bool, monkeypatch: pytest.Monk
     model, task = model_of(), task_of(tokens, rate=0.9, apart=apart)
     monkeypatch.setattr(language_model, "TOKENS_AT_ONCE", 15)
     ids = np.asarray(tokens.ids, np.int64)
-    inputs, answers = task.masking.to_judge(ids, 0)
+    inputs, answers = task.masking.to_evaluate(ids, 0)
     losses, right = {}, 0
     for place in np.flatnonzero(answers != NOTHING).tolist():
         begin = min(place // context * context, len(ids) - context)
@@ -218,7 +218,7 @@ def test_counting_is_judged_as_a_model_is() -> None:
     task = task_of(documents(400, 300))
     found, counted = judge_hidden(task, "validation")
     ids = np.asarray(task.parts["train"].ids, np.int64)
-    _, answers = task.masking.to_judge(ids, 0)
+    _, answers = task.masking.to_evaluate(ids, 0)
     shares = (np.bincount(ids, minlength=VOCAB) + 1)[4:] / (np.bincount(ids, minlength=VOCAB) + 1)[4:].sum()
     asked = answers[answers != NOTHING]
     assert counted == VOCAB - 4

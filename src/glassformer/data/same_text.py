@@ -1,4 +1,4 @@
-"""Which texts count as the same: equal ones in one normal form, whatever tokenizer reads them; and which nearly do."""
+"""Texts that count as the same, because their normal forms are equal, and near-duplicates."""
 
 import hashlib
 import html
@@ -17,16 +17,16 @@ from glassformer.data.order import UInts, mix, number
 from glassformer.data.wording import counted, shortened
 
 OTHER_BLANKS = ("  ", "\n", "\t", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x1f")
-"""White space of ASCII that is no single blank."""
+"""ASCII white space except a single space."""
 INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
     "\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 """Default-ignorable characters of Unicode, such as joiners, variation selectors and tags, and U+FFF9 to U+FFFB."""
 LOOKALIKES = dict(zip("авекмнорстухіјѕԁԛԝӏαβεζηικμνορτυχօ", "abekmhopctyxijsdqwlabezhikmnoptyxo", strict=True))
-"""Latin letter by the Cyrillic, Greek or Armenian letter of which the small or the capital form looks like it.
+"""Latin letters by the Cyrillic, Greek or Armenian letters that look like them in small or capital form.
 
-No two letters of one alphabet become the same letter, so that different words stay different.
+No two letters of one alphabet become the same letter, so different words stay different.
 """
 OTHER_LETTER = re.compile("[\u0370-\u058f]")
 """Greek, Cyrillic and Armenian letters."""
@@ -36,10 +36,10 @@ lookalikes. Their mathematical forms keep them from being replaced; NFKC turns t
 _LETTER = "[\u0370-\u052f\u1f00-\u1fff]"
 ANY_SYMBOL = re.compile(f"[{''.join(map(chr, SYMBOLS))}]")
 SYMBOL = re.compile(f"{ANY_SYMBOL.pattern}(?<!{_LETTER}.)(?!{_LETTER})")
-"""A letter that is not beside a Greek or Cyrillic one."""
+"""A letter without a Greek or Cyrillic neighbour."""
 MIXED = re.compile(f"[a-zA-Z](?:(?={_LETTER})|(?<={_LETTER}.))")
 MIXED_LETTERS = re.compile(f"{_LETTER}(?<!{_LETTER}.)(?:(?<=[a-zA-Z].){_LETTER}*+|{_LETTER}*+(?=[a-zA-Z]))")
-"""Greek and Cyrillic letters in a row that have a Latin letter beside them."""
+"""Consecutive Greek and Cyrillic letters next to a Latin letter."""
 DIFFERENCES = "letter case, white space, letter forms, lookalikes, invisible characters, HTML entities or decimals"
 """Differences that the normal form of a text removes."""
 ENTITY_PASSES = 2
@@ -108,7 +108,7 @@ def _plain_decimals(decimals: re.Match[str]) -> str:
 
 
 def _has_thousands(text: str, end: int) -> bool:
-    """Whether the digits before a point are in groups of three, separated by commas."""
+    """Return whether the digits before a point are in groups of three, separated by commas."""
     start = end
     while start and text[start - 1] in "0123456789,":
         start -= 1
@@ -116,7 +116,7 @@ def _has_thousands(text: str, end: int) -> bool:
 
 
 def digests_of(contents: Iterable[bytes]) -> UInts:
-    """Equal ones for equal contents."""
+    """Return 64-bit digests of contents."""
     found = (hashlib.blake2b(content, digest_size=8).digest() for content in contents)
     return np.frombuffer(b"".join(found), dtype="<u8").astype(np.uint64)
 
@@ -127,16 +127,16 @@ def in_other_letters(count: int) -> str:
 
 
 class NormalDigest:
-    """The digest of a text's normal form, read in pieces: those of a document that is never held whole."""
+    """Digest of the normal form of a document that is read in pieces."""
 
     def __init__(self) -> None:
         self._hash = hashlib.blake2b(digest_size=8)
         self._begun = False
         self._blank = False
-        self.sketch = NONE
+        self.sketch = NO_SKETCH
 
     def update(self, text: str, *, sketch: bool = False) -> None:
-        """The next piece. It may begin or end inside a word, if its letters are composed alone as they are together."""
+        """Add the next piece. Between two pieces there may be a word, but no letter that Unicode composes of both."""
         text = INVISIBLE.sub("", text)  # so that its ends match those of the normal form
         form = normal_form(text)
         self._blank |= text[:1].isspace()
@@ -151,34 +151,36 @@ class NormalDigest:
         return int.from_bytes(self._hash.digest(), "little")
 
 
-# --- nearly the same ---
+# --- near-duplicates ---
 
 SHINGLE = 6
-"""Characters in a row that two texts can share. So many that two long texts do not share most of theirs, so few that a
-sentence with another word in it shares more than half."""
-FEWEST = 15
-"""Different shingles of a text. One of fewer is near to many others by chance: it is only ever equal."""
+"""Characters of a shingle: enough that two long texts do not share most of theirs, and few enough that sentences that
+differ in one word share more than half."""
+MIN_SHINGLES = 15
+"""Minimum number of different shingles. Shorter texts are similar to many others by chance and count only if equal."""
 SIMILAR = 0.5
-"""The part of two texts' shingles that both have, from which on they are near-duplicates."""
+"""Share of common shingles from which two texts are near-duplicates."""
 SKETCH = 128
-"""Shingles that stand for a long text: those with the smallest numbers, which are the same ones in a near-duplicate."""
+"""Number of shingles in a sketch: those with the smallest hashes, most of which near-duplicates share."""
 BANDS, ROWS = 32, 4
-"""Hashes of a MinHash signature: texts that agree in a band of four are compared. Of those that share 0.6 of their
-shingles, 99 % do so in one of 32 bands, of those that share 0.1, 0.3 %."""
+"""Bands of a MinHash signature, and hashes per band. Texts that agree in a band are compared: 99 % of those that share
+0.6 of their shingles, and 0.3 % of those that share 0.1."""
 BLOCK = 2**12
-"""Texts, or pairs of them, that are in memory at once."""
+"""Number of texts or pairs that are in memory at once."""
 FACTOR = 0x9E3779B97F4A7C15
 
-NONE: UInts = np.zeros(0, dtype=np.uint64)
+NO_SKETCH: UInts = np.zeros(0, dtype=np.uint64)
 """The sketch of a text that is too short."""
 
 
 def sketch_of(text: str, beside: int = 0) -> UInts:
-    """A few of the shingles of a text in its normal form, as numbers. `beside`: what is read with it; with another one,
-    no shingle is the same."""
+    """Return hashes of some shingles of a text in its normal form.
+
+    `beside`: digest of what is read with the text; the shingles of rows with other digests all differ.
+    """
     letters = np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), dtype="<u4").astype(np.uint64)
     if len(letters) < SHINGLE:
-        return NONE
+        return NO_SKETCH
     shingles = np.zeros(len(letters) - SHINGLE + 1, dtype=np.uint64)
     for place in range(SHINGLE):
         shingles = shingles * np.uint64(FACTOR) + letters[place : place + len(shingles)]
@@ -186,7 +188,7 @@ def sketch_of(text: str, beside: int = 0) -> UInts:
 
 
 def smallest(shingles: UInts) -> UInts:
-    """Different ones with the smallest numbers."""
+    """Return the smallest distinct hashes."""
     return np.unique(shingles)[:SKETCH]
 
 
@@ -194,12 +196,12 @@ NO_PAIRS = np.zeros((0, 2), dtype=np.int64)
 
 
 def near_in_words(pairs: NDArray[np.int64], noun: str) -> str:
-    """How many texts are near-duplicates of an earlier one."""
+    """Return a message on the number of texts that are near-duplicates of an earlier one."""
     return f"{counted(len(np.unique(pairs[:, 1])), f'{noun} is', f'{noun}s are')} nearly the same as an earlier one"
 
 
 def near_finding(pairs: NDArray[np.int64], noun: str, texts: Sequence[str], lines: Sequence[int]) -> list[str]:
-    """What is said of near-duplicates before a training, the first two as an example; nothing, if there are none."""
+    """Return the finding on near-duplicates with the first pair as an example; none without near-duplicates."""
     if not len(pairs):
         return []
     shown = " and ".join(f"'{shortened(texts[row])}' (line {lines[row]:,})" for row in pairs[0].tolist())
@@ -210,8 +212,10 @@ KEPT_TOGETHER = "and in one part with it (data.near_duplicates)"
 
 
 def near_duplicates(keys: UInts, sketch: Callable[[int], UInts]) -> NDArray[np.int64]:
-    """Pairs of texts that are nearly the same, the earlier first; of those with one key, only the first is in any.
-    `sketch`: that of a text, by its place."""
+    """Return pairs of near-duplicates, the earlier first; of texts with equal keys, only the first counts.
+
+    `sketch`: returns the sketch of a text by its position.
+    """
     first = np.sort(np.unique(keys, return_index=True)[1])
     progress = progress_of("text")
 
@@ -227,10 +231,10 @@ def near_duplicates(keys: UInts, sketch: Callable[[int], UInts]) -> NDArray[np.i
 
 
 def near_pairs(sketches: Iterable[UInts]) -> NDArray[np.int64]:
-    """Pairs of texts that are nearly the same, by their places, the earlier first.
+    """Return pairs of positions of near-duplicates, the earlier first.
 
-    In each band, a text is compared with the one before it that has the same hashes, and with the first of them, so
-    that the time grows with the number of texts, not with that of their pairs.
+    In each band, a text is compared with the preceding text with the same hashes and with the first such text. So the
+    time grows with the number of texts, not with the number of pairs.
     """
     signatures, places = _signatures(sketches)
     found = [NO_PAIRS]
@@ -246,11 +250,13 @@ def near_pairs(sketches: Iterable[UInts]) -> NDArray[np.int64]:
 
 
 def _signatures(sketches: Iterable[UInts]) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
-    """N×(BANDS·ROWS): under each of so many orders of all shingles, the first that a text has, by 16 bits of it. And
-    the places of the texts, of which short ones are left out."""
+    """Return the signatures (N×(BANDS·ROWS)) and positions of texts that are not too short.
+
+    A signature has 16 bits of the first shingle of the text under each of BANDS·ROWS orders of all shingles.
+    """
     factors = mix(np.arange(BANDS * ROWS, dtype=np.uint64), number(0)) | np.uint64(1)
     out, places = [np.zeros((0, len(factors)), dtype=np.uint16)], array("q")
-    long = ((place, sketch) for place, sketch in enumerate(sketches) if len(sketch) >= FEWEST)
+    long = ((place, sketch) for place, sketch in enumerate(sketches) if len(sketch) >= MIN_SHINGLES)
     while block := list(itertools.islice(long, BLOCK)):
         places.extend(place for place, _ in block)
         shingles = np.concatenate([sketch for _, sketch in block])
@@ -261,7 +267,7 @@ def _signatures(sketches: Iterable[UInts]) -> tuple[NDArray[np.uint16], NDArray[
 
 
 def _similar(signatures: NDArray[np.uint16], pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Those of the pairs whose signatures say that they are near-duplicates."""
+    """Return the pairs whose signatures are similar enough for near-duplicates."""
     alike = [np.zeros(0, dtype=np.bool_)]
     for start in range(0, len(pairs), BLOCK):
         one, other = pairs[start : start + BLOCK].T

@@ -43,19 +43,19 @@ from glassformer.text.display import cut
 
 @singledispatch
 def error_findings(family: Family, request: ErrorRequest) -> list[ErrorFinding]:
-    """Where a run is wrong on a part that was evaluated."""
+    """Return findings on the errors of a run on an evaluated part."""
     return worst_records(family, request.records)
 
 
 @singledispatch
 def brief_errors(family: Family, report: ReportedPart) -> list[Panel]:
-    """Return where a run is wrong on a part, in short."""
+    """Return a few panels on the errors of a run on a part, for its report."""
     return panels_of(worst_records(family, report.records))
 
 
 @singledispatch
 def compare_errors(family: Family, pair: RunPair) -> list[ErrorFinding]:
-    """How the errors of two runs differ on the same part."""
+    """Return findings on the differences between the errors of two runs on the same part."""
     first, second = pair.first.evaluation.records, pair.second.evaluation.records
     measure = record_measure(family, first)
     if measure is None or len(first) != len(second):
@@ -90,13 +90,13 @@ for kind, findings_of, brief_of, comparison_of in (
     compare_errors.register(kind, comparison_of)
 
 
-# --- a family of which no more is known than its records ---
+# --- families without an analysis of their own ---
 
 LOSS = "loss"
 
 
 def worst_records(family: Family, records: Records) -> list[ErrorFinding]:
-    """The records with the largest loss, or the worst by the primary metric; nothing where they have neither."""
+    """Return the records with the largest loss or the worst primary metric; none if they have neither."""
     measure = record_measure(family, records)
     if measure is None:
         return []
@@ -111,12 +111,12 @@ def worst_records(family: Family, records: Records) -> list[ErrorFinding]:
 
 
 def record_measure(family: Family, records: Records) -> str | None:
-    """What says how wrong a record is."""
+    """Return the measure of a record's error, or None."""
     return next((name for name in (LOSS, family.primary) if records and name in records[0]), None)
 
 
 def record_columns(records: Records) -> list[str]:
-    """What can be shown of records in a table."""
+    """Return the fields of records that fit into a table."""
     return [name for name, value in records[0].items() if isinstance(value, str | int | float)]
 
 
@@ -125,11 +125,11 @@ def record_rows(records: Records, columns: Sequence[str]) -> Rows:
     return [[cut(value) if isinstance(value, str) else value for value in row] for row in values]
 
 
-# --- as a person asks ---
+# --- views ---
 
 
 def check_request(run: AnyRun, versus: AnyRun | None, accuracy: float | None) -> None:
-    """Before anything is computed: whether this can be asked of the run, or of the two."""
+    """Raise `Misuse` for options that do not fit the run or the two runs."""
     if accuracy is not None and not 0 < accuracy < 1:
         raise Misuse(f"--accuracy {accuracy:g} is the share of answers that should be right: between 0 and 1, as 0.95")
     first = opened_run(run)
@@ -149,7 +149,7 @@ def check_request(run: AnyRun, versus: AnyRun | None, accuracy: float | None) ->
 
 
 def error_view(evaluated: EvaluatedPart, accuracy: float | None = None) -> View:
-    """Where a run is wrong on a part that was evaluated."""
+    """Return the view of a run's errors on an evaluated part."""
     loaded, name = evaluated.loaded, evaluated.loaded.run.path.name
     corpus, missing = evaluated.corpus, ""
     if corpus is None:
@@ -169,7 +169,7 @@ def error_view(evaluated: EvaluatedPart, accuracy: float | None = None) -> View:
 
 
 def comparison_view(first: EvaluatedPart, versus: AnyRun, options: EvaluateOptions, device: str = "auto") -> View:
-    """Which examples one run gets and the other does not."""
+    """Return the view of the differences between the errors of two runs."""
     second = loaded_run(versus, device)
     family = first.loaded.family
     part = shared_part(family, first, second, options)
@@ -191,7 +191,7 @@ def comparison_view(first: EvaluatedPart, versus: AnyRun, options: EvaluateOptio
 
 
 def _names(first: Run, second: Run) -> tuple[str, str]:
-    """The runs' folders; as much of their paths as tells them apart."""
+    """Return the names of the runs' folders, or their paths if the names are equal."""
     one, other = first.path.resolve(), second.path.resolve()
     if one.name != other.name:
         return one.name, other.name

@@ -1,4 +1,4 @@
-"""Whether a classifier is as sure as it is right, what one temperature mends, and when a person should look instead."""
+"""Calibration of a classifier, temperature scaling, and the confidence below which a person should decide."""
 
 import math
 from collections.abc import Mapping
@@ -15,17 +15,17 @@ from glassformer.rendering.panels import Line, Lines, Panel, Rows, Table, Words
 from glassformer.statistics import calibration
 from glassformer.statistics.intervals import share_interval
 
-MOST_POINTS = 200
-"""Points of a curve."""
+MAX_POINTS = 200
+"""Maximum number of points of a curve."""
 ACCURACY = 0.95
-"""The share of answers that should be right, where nobody says."""
-FEWEST = 20
-"""Examples that a temperature and a threshold are fitted on."""
+"""Default of the share of answers that should be right."""
+MIN_FITTED = 20
+"""Minimum number of examples to fit a temperature and a threshold."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredExamples:
-    """A classifier's scores of some examples, and what is true of them."""
+    """A classifier's scores of some examples, and their true classes."""
 
     logits: Float[Array, "N C"]
     answers: Int[Array, " N"]
@@ -46,7 +46,7 @@ class ScoredExamples:
         return ScoredExamples(self.logits[rows], self.answers[rows])
 
     def logs(self, temperature: float = 1.0) -> NDArray[np.float64]:
-        """The logarithms of the probabilities."""
+        """Return the logarithms of the probabilities."""
         cooled = self.logits / temperature
         cooled = cooled - cooled.max(1, keepdims=True)
         return np.asarray(cooled - np.log(np.exp(cooled).sum(1, keepdims=True)))
@@ -55,7 +55,7 @@ class ScoredExamples:
         return float(-self.logs(temperature)[np.arange(len(self)), self.answers].mean())
 
     def confidence(self, temperature: float = 1.0) -> NDArray[np.float64]:
-        """The probability of the likeliest class."""
+        """Return the probability of the most probable class."""
         return np.asarray(np.exp(self.logs(temperature).max(1)))
 
     def reliability(self, temperature: float = 1.0) -> list[calibration.Bin]:
@@ -67,7 +67,7 @@ class ScoredExamples:
 
 
 def halves(scored: ScoredExamples) -> tuple[ScoredExamples, ScoredExamples]:
-    """Two halves by chance, the same every time: one to fit on, one to be shown."""
+    """Divide examples at random, but always alike, into a half to fit on and a half to evaluate."""
     order = np.random.default_rng(0).permutation(len(scored))
     middle = len(order) // 2
     return scored.select(np.sort(order[:middle])), scored.select(np.sort(order[middle:]))
@@ -80,8 +80,10 @@ def calibration_finding(
     accuracy: float = ACCURACY,
     missing: str = "",
 ) -> ErrorFinding:
-    """How sure, how right, and from which probability on. `validation`: the part on which temperature and threshold are
-    fitted; without it, what is shown is that part itself, and is divided; or `missing` says why it is not there.
+    """Return panels on calibration, and on the confidence from which answers can be trusted.
+
+    `validation`: examples to fit temperature and threshold. Without them, `examples` are divided to fit on one half,
+    unless `missing` is the reason why there are none.
     """
     fitted, temperature, where = validation, None, missing
     if fitted is not None:
@@ -89,8 +91,8 @@ def calibration_finding(
     elif not missing:
         fitted, examples = halves(examples)
         where = sentence("fitted on: half", examples=counted(len(fitted), noun))
-    if fitted is not None and len(fitted) < FEWEST:
-        where, fitted = sentence("not fitted: few", examples=counted(len(fitted), noun), least=FEWEST), None
+    if fitted is not None and len(fitted) < MIN_FITTED:
+        where, fitted = sentence("not fitted: few", examples=counted(len(fitted), noun), least=MIN_FITTED), None
     if fitted is not None:
         temperature = calibration.fit_temperature(fitted.logits, fitted.answers)
         if not calibration.MIN_TEMPERATURE * 1.01 < temperature < calibration.MAX_TEMPERATURE / 1.01:
@@ -147,9 +149,9 @@ def _reliability(examples: ScoredExamples, temperatures: Mapping[str, float], no
 
 
 def _when_sure(examples: ScoredExamples, noun: str, accuracy: float) -> Lines:
-    """How many answers are right, if only the surest are given."""
+    """Return the share of right answers if only the most confident ones count."""
     shares, accuracies = calibration.coverage(examples.confidence(), examples.right)
-    places = np.unique(np.linspace(0, len(shares) - 1, MOST_POINTS).round().astype(int))
+    places = np.unique(np.linspace(0, len(shares) - 1, MAX_POINTS).round().astype(int))
     wanted = Line(name=f"{percent(accuracy)} right", x=[float(shares[0]), 1.0], y=[accuracy, accuracy], faint=True)
     return Lines(
         title="Answering only when sure",
@@ -160,7 +162,7 @@ def _when_sure(examples: ScoredExamples, noun: str, accuracy: float) -> Lines:
 
 
 def _threshold(examples: ScoredExamples, fitted: ScoredExamples | None, noun: str, accuracy: float) -> str:
-    """Say below which probability a person should look, chosen on the `fitted` examples."""
+    """Return a sentence on the probability below which a person should decide, chosen on the `fitted` examples."""
     if fitted is None:
         return sentence("threshold: none")
     best = calibration.threshold_for(fitted.confidence(), fitted.right, accuracy)

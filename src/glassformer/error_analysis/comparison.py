@@ -1,6 +1,4 @@
-"""Two runs on the same examples: what one was judged on, as the other reads it; which examples one gets and the other
-does not, and whether that may be chance.
-"""
+"""Comparison of two runs on the same examples, with significance tests."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +18,7 @@ from glassformer.data.split.labelled import Labelled
 from glassformer.data.wording import counted, listed
 from glassformer.error_analysis.finding import (
     LABELS,
-    MOST_ERRORS,
+    MAX_ERRORS,
     ErrorFinding,
     is_wrong,
     percent,
@@ -38,7 +36,7 @@ from glassformer.statistics.significance import difference, mcnemar
 from glassformer.text.display import cut
 
 Names = tuple[str, str]
-"""What the two runs are called."""
+"""Names of the two runs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +53,7 @@ class RunPair:
 
 @singledispatch
 def shared_part(family: Family, first: EvaluatedPart, second: Loaded, options: EvaluateOptions) -> Any:
-    """The part that the first run was judged on, as the second reads it; refused where they cannot be compared."""
+    """Return the evaluated part of the first run as the second reads it; raise an error if they cannot be compared."""
     return first.part
 
 
@@ -68,7 +66,7 @@ def refuse_masked_models(family: MaskedFamily, first: EvaluatedPart, second: Loa
 def shared_examples(
     family: LabellingFamily, first: EvaluatedPart, second: LoadedPredictor, options: EvaluateOptions
 ) -> Labelled:
-    """The same rows, read again where the second run needs other columns of them."""
+    """Return the same rows, read again if the second run needs other columns."""
     _refuse_unknown(first, second)
     part: Labelled = first.part
     path = _own_file(first) if options.data is None else options.data
@@ -81,7 +79,7 @@ def shared_examples(
     except DataError:
         if not second.config.data.kind == first.loaded.config.data.kind == TEXT:
             raise
-        return part  # its texts had another name where the second run learned
+        return part  # the text column had another name in the training of the second run
     lines = set(part.lines)
     return again.select(part.name, [row for row, line in enumerate(again.lines) if line in lines])
 
@@ -100,7 +98,7 @@ def _refuse_unknown(first: EvaluatedPart, second: LoadedPredictor) -> None:
 
 
 def _read_alike(first: Loaded, second: Loaded, part: Labelled) -> bool:
-    """Whether what the first run reads of a row is all that the second needs."""
+    """Return whether both runs read the same columns of a row."""
     mine, theirs = first.config.data, second.config.data
     same = all(getattr(mine, name) == getattr(theirs, name) for name in ("kind", "text", "extra_columns", "image"))
     return same and (part.pixels is None or _image_size(first) == _image_size(second))
@@ -111,18 +109,18 @@ def _image_size(loaded: Loaded) -> object:
 
 
 def _own_file(first: EvaluatedPart) -> str | None:
-    """The file that a part of the run's own comes from."""
+    """Return the file of a part of the run's own data, if it is known."""
     data = first.loaded.config.data
     named = {"validation": data.validation, "test": data.test}.get(first.part.name)
     return named or (data.path if first.part.origin == data.path else None)
 
 
-# --- what the second run has learned from ---
+# --- overlap with the training data of the second run ---
 
 
 @singledispatch
 def training_overlap(family: Family, first: EvaluatedPart, second: Loaded, part: Any, corpus: DataParts) -> str:
-    """A warning, if the second run learned from what it is now judged on. `corpus`: the second run's own data."""
+    """Return a warning if the second run learned from the evaluated part. `corpus`: the second run's own data."""
     return ""
 
 
@@ -153,8 +151,9 @@ def example_overlap(family: Family, first: EvaluatedPart, second: Loaded, part: 
 
 
 def match_records(pair: RunPair, keys: Callable[[EvaluatedPart], Iterable[Hashable]]) -> tuple[Records, Records]:
-    """The records of the examples that both runs were judged on, in the order of the first. `keys`: what tells an
-    example from the others, but for equal ones (of a refit, rows of two files), which are matched in their order.
+    """Return the records of the examples that both runs were evaluated on, in the order of the first.
+
+    `keys`: returns a key for each example; equal keys (of a refit, rows of two files) are matched in their order.
     """
     places = {key: place for place, key in enumerate(_numbered(keys(pair.second)))}
     common = [(place, places[key]) for place, key in enumerate(_numbered(keys(pair.first))) if key in places]
@@ -170,7 +169,7 @@ def match_records(pair: RunPair, keys: Callable[[EvaluatedPart], Iterable[Hashab
 
 
 def _numbered(keys: Iterable[Hashable]) -> list[Hashable]:
-    """Each key, and which of several equal ones it is."""
+    """Return each key with its number among equal keys."""
     met: dict[Hashable, count[int]] = {}
     return [(key, next(met.setdefault(key, count()))) for key in keys]
 
@@ -179,7 +178,7 @@ def _numbered(keys: Iterable[Hashable]) -> list[Hashable]:
 
 
 def right_and_wrong(first: Bool[Array, " N"], second: Bool[Array, " N"], names: Names, noun: str) -> ErrorFinding:
-    """The table of two by two, and McNemar's exact test."""
+    """Return the two-by-two table and McNemar's exact test."""
     test, whole = mcnemar(first, second), len(first)
     table = Table(
         title=f"{names[0]} and {names[1]}, side by side",
@@ -198,7 +197,7 @@ def right_and_wrong(first: Bool[Array, " N"], second: Bool[Array, " N"], names: 
 
 
 def only_one_gets(first: Records, second: Records, names: Names, noun: str) -> list[Panel]:
-    """Examples of a classifier that only one of the two gets, those first of which the other was surest."""
+    """Return the examples that only one classifier gets right, those first in which the other was most confident."""
     columns, sureness = [noun, "true", "probability", "taken for", "probability of that"], "probability"
     if LABELS in first[0]:
         columns, sureness = [noun, "true", "said by the other"], "loss"
@@ -210,7 +209,7 @@ def only_one_gets(first: Records, second: Records, names: Names, noun: str) -> l
             table_or_words(
                 f"Only {name} gets",
                 columns,
-                [_answers(right, wrong, noun) for right, wrong in pairs[:MOST_ERRORS]],
+                [_answers(right, wrong, noun) for right, wrong in pairs[:MAX_ERRORS]],
                 nothing=f"There is no {noun} that only {name} gets.",
                 bars=[column for column in columns if "probability" in column],
             )
@@ -219,7 +218,7 @@ def only_one_gets(first: Records, second: Records, names: Names, noun: str) -> l
 
 
 def _answers(right: Mapping[str, Any], wrong: Mapping[str, Any], noun: str) -> list[Cell]:
-    """What the run that gets an example says of it, and what the other."""
+    """Return the cells of an example with the right and the wrong prediction."""
     if LABELS in right:
         return [cut(right[noun]), "; ".join(right[LABELS]), "; ".join(wrong["predicted"])]
     return [cut(right[noun]), right["label"], right["probability"], wrong["predicted"], wrong["probability"]]
@@ -230,27 +229,27 @@ def _answers(right: Mapping[str, Any], wrong: Mapping[str, Any], noun: str) -> l
 
 @dataclass(frozen=True, eq=False)
 class PairedScores:
-    """What two runs reach on each of the same examples."""
+    """Scores of two runs on the same examples."""
 
     values: Sequence[Float[Array, " N"]]
     """The values of the first run, and those of the second."""
     names: Names
     measure: str
-    """What it is that they reach: a loss, chrF."""
+    """Name of the score: a loss, chrF."""
     noun: str
-    """What an example is called."""
+    """Name of an example."""
     lower_is_better: bool = True
     weights: Float[Array, " N"] | None = None
-    """How much each example counts."""
+    """Weight of each example."""
 
 
 def compare_scores(scores: PairedScores, columns: Sequence[str], rows: Rows) -> list[ErrorFinding]:
-    """The mean difference, and the examples that differ most. `columns`, `rows`: what is shown of each example."""
+    """Return the mean difference, and the examples that differ most. `columns`, `rows`: cells of the examples."""
     return [mean_difference(scores), ErrorFinding(largest_differences(scores, columns, rows))]
 
 
 def mean_difference(scores: PairedScores) -> ErrorFinding:
-    """The difference of two means on the same examples, with its interval."""
+    """Return the difference of two means on the same examples, with its interval."""
     names, what, weights = scores.names, f"mean {scores.measure}", scores.weights
     gap = difference(scores.values[0][None], scores.values[1][None], weights)
     means = [float(np.average(values, weights=weights)) for values in scores.values]
@@ -263,12 +262,12 @@ def mean_difference(scores: PairedScores) -> ErrorFinding:
         note=sentence("means: two runs", examples=examples),
     )
     against = f"{means[0]:.4g} against {means[1]:.4g}"
-    said = sentence("means", measure=scores.measure, against=against, gap=gap.value, between=between, p=gap.p)
-    return ErrorFinding([table], said)
+    facts = {"measure": scores.measure, "against": against, "gap": gap.value, "between": between, "p": gap.p}
+    return ErrorFinding([table], sentence("means", **facts))
 
 
 def largest_differences(scores: PairedScores, columns: Sequence[str], rows: Rows) -> list[Panel]:
-    """The examples on which one is better than the other by most, each way."""
+    """Return the examples with the largest differences, in each direction."""
     (first, second), names = scores.values, scores.names
     gain = second - first if scores.lower_is_better else first - second
     heads = [*columns, *(f"{scores.measure}: {name}" for name in names)]
@@ -279,7 +278,7 @@ def largest_differences(scores: PairedScores, columns: Sequence[str], rows: Rows
             table_or_words(
                 f"{name} is better by most",
                 heads,
-                [[*rows[place], float(first[place]), float(second[place])] for place in order[:MOST_ERRORS]],
+                [[*rows[place], float(first[place]), float(second[place])] for place in order[:MAX_ERRORS]],
                 nothing=f"There is nothing on which {name} is better.",
             )
         )

@@ -1,4 +1,4 @@
-"""What an analysis of errors is asked and what it finds: panels to look at, and a sentence for each to remember."""
+"""Requests and findings of an error analysis: panels, and sentences that summarise them."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,15 +17,15 @@ from glassformer.rendering.panels import Panel, Rows, Table, Words
 from glassformer.statistics.intervals import Interval
 from glassformer.tasks.base import Evaluation
 
-CHANCE = 0.05
-"""What happens by chance less often than this is said."""
-MOST_ERRORS = 12
-"""Examples of a table."""
-MOST_SENTENCES = 4
-"""Sentences that a person reads before looking."""
+SIGNIFICANCE = 0.05
+"""Level of significance for sentences."""
+MAX_ERRORS = 12
+"""Maximum number of examples in a table."""
+MAX_SENTENCES = 4
+"""Maximum number of sentences above the panels."""
 
 LABELS = "labels"
-"""What is true of an example, where that may be several labels."""
+"""Key of the true labels in records of multilabel classification."""
 
 T = TypeVar("T")
 
@@ -34,18 +34,18 @@ sentence = partial(read_sentence, __name__)
 
 @dataclass(frozen=True, eq=False)
 class ErrorRequest:
-    """An evaluated part in which errors are looked for, and the run's own data."""
+    """An evaluated part to analyse, and the run's own data."""
 
     evaluated: EvaluatedPart
     corpus: DataParts | None
     missing: str
-    """Why the run's own data is not there."""
+    """The reason why the run's own data is missing."""
     accuracy: float
     """The share of a classifier's answers that should be right."""
 
     @property
     def loaded(self) -> Any:
-        """The run's model, as its family has it."""
+        """The loaded run."""
         return self.evaluated.loaded
 
     @property
@@ -54,7 +54,7 @@ class ErrorRequest:
 
     @property
     def train(self) -> Any:
-        """The training part; None where it is not there."""
+        """The training part; None if it is missing."""
         return None if self.corpus is None else self.corpus.parts["train"]
 
 
@@ -100,28 +100,28 @@ def panels_of(findings: Iterable[ErrorFinding]) -> list[Panel]:
 
 
 def sentences(findings: Iterable[ErrorFinding]) -> str:
-    """The first sentences: what is said first matters most."""
-    return " ".join([finding.sentence for finding in findings if finding.sentence][:MOST_SENTENCES])
+    """Return the first sentences, which matter most."""
+    return " ".join([finding.sentence for finding in findings if finding.sentence][:MAX_SENTENCES])
 
 
-def worst(items: Sequence[T], badness: Callable[[T], float | None], most: int = MOST_ERRORS) -> list[T]:
-    """The worst of some, such as records, the worst first; None: nothing is wrong with it."""
+def worst(items: Sequence[T], badness: Callable[[T], float | None], most: int = MAX_ERRORS) -> list[T]:
+    """Return the worst items, such as records, the worst first. A `badness` of None excludes an item."""
     values = [(value, item) for item in items if (value := badness(item)) is not None]
     return [item for _, item in sorted(values, key=lambda pair: -pair[0])[:most]]
 
 
 def is_wrong(record: Mapping[str, Any]) -> bool:
-    """Whether an example is wrong; where several labels may be true, whether not all labels are right."""
+    """Return whether an example is wrong; with several labels, whether any label is."""
     return bool(record["predicted"] != record[LABELS if LABELS in record else "label"])
 
 
 def wrong_rows(records: Records) -> NDArray[np.bool_]:
-    """Which examples are wrong."""
+    """Return True for the examples that are wrong."""
     return np.array([is_wrong(record) for record in records], bool)
 
 
 def table_or_words(title: str, columns: Sequence[str], rows: Rows, nothing: str, **more: Any) -> Panel:
-    """A table; without rows, what it means that there is `nothing`."""
+    """Return a table, or without rows the text `nothing`."""
     if not rows:
         return Words(title=title, text=nothing)
     return Table(title=title, columns=columns, rows=rows, **more)
@@ -141,5 +141,5 @@ def span(interval: Interval) -> str:
 
 
 def ends(interval: Interval) -> list[float | None]:
-    """The interval's ends for a table: nothing where one is not known."""
+    """Return the ends of an interval for a table; None for an unknown end."""
     return [end if math.isfinite(end) else None for end in (interval.low, interval.high)]

@@ -1,4 +1,4 @@
-"""Where a classifier is wrong, with one label or several, or a regressor: of texts, tables, images and mixtures."""
+"""Errors of classifiers (with one label or several) and regressors, on texts, tables, images and combinations."""
 
 import math
 from collections import Counter
@@ -15,7 +15,7 @@ from glassformer.error_analysis import comparison, traits
 from glassformer.error_analysis.calibration import ScoredExamples, calibration_finding
 from glassformer.error_analysis.finding import (
     LABELS,
-    MOST_ERRORS,
+    MAX_ERRORS,
     ErrorFinding,
     ErrorRequest,
     ReportedPart,
@@ -41,12 +41,12 @@ from glassformer.tasks.base import Evaluation
 from glassformer.text.display import cut
 
 VALIDATION = "validation"
-MOST_POINTS = 800
-"""Points of a picture; of more, every so-manieth."""
-MOST_LETTERS = 60
-"""Letters of a class's name."""
-MOST_PIXELS = 96
-"""Pixels along the longer side of an image."""
+MAX_POINTS = 800
+"""Maximum number of points of a panel; of more points, every n-th is drawn."""
+MAX_NAME_CHARS = 60
+"""Maximum number of characters of a class's name."""
+MAX_PIXELS = 96
+"""Maximum number of pixels along the longer side of an image."""
 
 # --- one classifier ---
 
@@ -72,7 +72,7 @@ def multilabel_findings(family: Family, request: ErrorRequest) -> list[ErrorFind
 
 
 def error_traits(request: ErrorRequest) -> list[ErrorFinding]:
-    """What examples have in common that are wrong: their lengths, words, columns."""
+    """Return findings on what wrong examples have in common: lengths, words and columns."""
     inputs, wrong = request.evaluated.inputs, wrong_rows(request.records)
     if not wrong.any():
         return []
@@ -86,7 +86,7 @@ def error_traits(request: ErrorRequest) -> list[ErrorFinding]:
 
 
 def text_findings(records: Records, inputs: Inputs) -> list[ErrorFinding]:
-    """The words and lengths of errors, where examples are texts and some are wrong."""
+    """Return findings on the words and lengths of wrong texts; none if no text is wrong."""
     texts, wrong = texts_in(inputs), wrong_rows(records)
     if texts is None or not wrong.any():
         return []
@@ -97,7 +97,7 @@ def text_findings(records: Records, inputs: Inputs) -> list[ErrorFinding]:
 
 
 def surest_mistakes(records: Records, inputs: Inputs) -> ErrorFinding:
-    """The most confidently wrong, images as pictures too."""
+    """Return the most confident errors, for images also as pictures."""
     images = images_in(inputs)
     pictures = [] if images is None else confident_error_images(records, lambda place: images.pixels[place])
     return ErrorFinding([confident_errors(records, inputs.noun), *pictures])
@@ -108,8 +108,9 @@ def scored(evaluation: Evaluation, inputs: Inputs) -> ScoredExamples:
 
 
 def _validation_scores(request: ErrorRequest) -> tuple[ScoredExamples | None, str]:
-    """The scores of the validation part, less what is shown: temperature and threshold come from them; or why there are
-    none, if it is not shown itself.
+    """Return scores of the validation part, except of evaluated rows, to fit temperature and threshold.
+
+    Or return the reason why there are none, which is empty if the validation part itself is evaluated.
     """
     part, corpus = request.evaluated.part, request.corpus
     if request.loaded.config.data.refit:
@@ -157,7 +158,7 @@ def compare_classes(family: Family, pair: comparison.RunPair) -> list[ErrorFindi
 
 
 def example_name(record: Mapping[str, Any]) -> str:
-    """What an example is known by, whatever the run calls it."""
+    """Return the name of an example in a record, whatever its key."""
     return str(record.get("text", record.get("example", "")))
 
 
@@ -191,7 +192,7 @@ def compare_numbers(family: Family, pair: comparison.RunPair) -> list[ErrorFindi
 
 
 def largest_errors(records: Records, noun: str) -> Table:
-    """Where a regressor was farthest off."""
+    """Return the examples with the largest errors of a regressor."""
     return Table(
         title="Farthest off",
         columns=[noun, "true", "predicted", "difference"],
@@ -203,7 +204,7 @@ def largest_errors(records: Records, noun: str) -> Table:
 
 
 def mean_error(records: Records, noun: str) -> ErrorFinding:
-    """The mean error with its sign (bias) and without it."""
+    """Return the mean error (bias) and the mean absolute error."""
     errors = np.array([record["error"] for record in records], float)
     bias, size = mean_interval(errors.tolist()), weighted_mean_interval(np.abs(errors))
     table = Table(
@@ -220,14 +221,14 @@ def mean_error(records: Records, noun: str) -> ErrorFinding:
 
 
 def errors_by_group(records: Records, groups: Sequence[traits.Group], noun: str) -> ErrorFinding:
-    """The mean absolute error of each group, such as a quarter of a column."""
+    """Return the mean absolute error of each group, such as a quartile of a column."""
     sizes = np.abs(np.array([record["error"] for record in records], float))
     return traits.means("How far off, by group", groups, sizes, noun, "mean absolute error")
 
 
 def residuals(records: Records, noun: str) -> Points:
-    """What was predicted, and how far above the truth that is."""
-    stride = -(-len(records) // MOST_POINTS)
+    """Return the predictions and their differences to the true values."""
+    stride = -(-len(records) // MAX_POINTS)
     sample = records[::stride]
     return Points(
         title="Predicted, and how far off",
@@ -243,7 +244,7 @@ def residuals(records: Records, noun: str) -> Points:
 
 
 def error_count(records: Records, noun: str) -> ErrorFinding:
-    """The errors counted, in words."""
+    """Return a sentence with the number of errors."""
     errors = int(wrong_rows(records).sum())
     key = "errors: none" if not errors else "errors: all" if errors == len(records) else "errors: some"
     share = share_interval(errors, len(records))
@@ -252,7 +253,7 @@ def error_count(records: Records, noun: str) -> ErrorFinding:
 
 
 def confusions(records: Records, noun: str) -> ErrorFinding:
-    """Which class is taken for which, the most frequent first."""
+    """Return the pairs of confused classes, the most frequent first."""
     pairs = Counter((record["label"], record["predicted"]) for record in records if is_wrong(record))
     if not pairs:
         return ErrorFinding()
@@ -262,19 +263,19 @@ def confusions(records: Records, noun: str) -> ErrorFinding:
         title="The most frequent confusions",
         columns=["true", "predicted", f"{noun}s", "of the errors", f"of that class's {noun}s"],
         rows=[
-            [cut(true, MOST_LETTERS), cut(other, MOST_LETTERS), count, count / errors, count / sizes[true]]
-            for (true, other), count in ordered[:MOST_ERRORS]
+            [cut(true, MAX_NAME_CHARS), cut(other, MAX_NAME_CHARS), count, count / errors, count / sizes[true]]
+            for (true, other), count in ordered[:MAX_ERRORS]
         ],
         bars=("of the errors", f"of that class's {noun}s"),
-        note=f"{len(pairs):,} kinds of confusion, {counted(errors, 'error')}." if len(pairs) > MOST_ERRORS else "",
+        note=f"{len(pairs):,} kinds of confusion, {counted(errors, 'error')}." if len(pairs) > MAX_ERRORS else "",
     )
     (true, taken), count = ordered[0]
-    said = sentence("confusion", share=percent(count / errors), count=count, true=true, taken=taken)
-    return ErrorFinding([table], said if count > 1 else "")
+    summary = sentence("confusion", share=percent(count / errors), count=count, true=true, taken=taken)
+    return ErrorFinding([table], summary if count > 1 else "")
 
 
 def confident_errors(records: Records, noun: str) -> Panel:
-    """What a classifier got wrong and was surest of."""
+    """Return the most confident errors of a classifier."""
     columns = [noun, "true", "predicted", "probability", "probability of the true one"]
     wrong = int(wrong_rows(records).sum())
     return table_or_words(
@@ -300,7 +301,7 @@ def _misplaced_confidence(record: Mapping[str, Any]) -> float | None:
 
 
 def confident_error_images(records: Records, images: Callable[[int], NDArray[np.uint8]]) -> list[Panel]:
-    """What a classifier got wrong and was surest of, as pictures; `images` gives that of a place."""
+    """Return the most confident errors as pictures; `images` returns the image at a position."""
     places = worst(range(len(records)), lambda place: _misplaced_confidence(records[place]))
     if not places:
         return []
@@ -314,7 +315,7 @@ def confident_error_images(records: Records, images: Callable[[int], NDArray[np.
 
 def thumbnail(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return every n-th pixel of a large image."""
-    stride = math.ceil(max(image.shape[:2]) / MOST_PIXELS)
+    stride = math.ceil(max(image.shape[:2]) / MAX_PIXELS)
     return image[::stride, ::stride]
 
 
@@ -322,7 +323,7 @@ def thumbnail(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def least_expected_labels(records: Records, noun: str) -> Panel:
-    """The examples that are not wholly right and whose labels were expected least."""
+    """Return the wrong examples with the largest loss."""
     return table_or_words(
         "Least expected labels",
         [noun, "true", "predicted", "loss"],

@@ -1,4 +1,4 @@
-"""Where a language model's loss is, causal or masked: by place in the window, by token, kind of token and document."""
+"""Losses of language models, causal or masked, by position in the window, token, kind of token and document."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ from glassformer.data.packing.store import Ids, Tokens
 from glassformer.data.packing.windows import segments_of
 from glassformer.error_analysis.comparison import PairedScores, RunPair, compare_scores
 from glassformer.error_analysis.finding import (
-    MOST_ERRORS,
+    MAX_ERRORS,
     ErrorFinding,
     ErrorRequest,
     ReportedPart,
@@ -38,29 +38,29 @@ from glassformer.text.display import cut, visible
 from glassformer.text.tokenizer import Tokenizer
 
 PASSAGES = 3
-BEGINNING = 24
-"""Tokens of a document that are shown."""
+SHOWN_TOKENS = 24
+"""Number of tokens of a document that are shown."""
 STRETCH = 64
-"""Tokens that are paired together, where two language models read the same ones."""
-MOST_SURPRISING = 96
-"""Tokens of a passage."""
-MOST_POINTS = 32
-"""Points of the curve over a window."""
-LEAST = 5
-"""Tokens of a document that is listed."""
-MUCH = 1.5
-"""So many times its share of the tokens, or more, must one of them, or a kind, hold of the loss to be named."""
+"""Tokens of a stretch on which two language models are compared."""
+MAX_PASSAGE_TOKENS = 96
+"""Maximum number of tokens of a passage."""
+MAX_POINTS = 32
+"""Maximum number of points of the curve over a window."""
+MIN_DOCUMENT_TOKENS = 5
+"""Minimum number of tokens of a document that is listed."""
+MIN_LOSS_RATIO = 1.5
+"""Minimum share of the loss of a token or kind that a sentence names, as a multiple of its share of the tokens."""
 
 
 @dataclass(frozen=True, eq=False)
 class TokenLosses:
-    """Tokens that were predicted, and the loss of each."""
+    """Predicted tokens and their losses."""
 
     ids: Int[Array, " N"]
     previous: Int[Array, " N"]
     """The token before each."""
     before: Int[Array, " N"]
-    """How many tokens of its window the model had read."""
+    """Number of preceding tokens in the window."""
     losses: Float[Array, " N"]
 
 
@@ -68,7 +68,7 @@ class TokenLosses:
 
 
 def stream_findings(family: Family, request: ErrorRequest) -> list[ErrorFinding]:
-    """The tokens, kinds of tokens and documents that hold the loss."""
+    """Return findings on the tokens, kinds of tokens and documents with most of the loss."""
     evaluated, tokenizer = request.evaluated, request.loaded.tokenizer
     tokens: Tokens = evaluated.inputs
 
@@ -85,7 +85,7 @@ def stream_findings(family: Family, request: ErrorRequest) -> list[ErrorFinding]
 
 
 def language_findings(family: Family, request: ErrorRequest) -> list[ErrorFinding]:
-    """What holds the loss, what more context is worth, and passages that were hard to expect."""
+    """Return findings on the loss, the value of more context, and surprising passages."""
     evaluation, tokens, loaded = request.evaluated.evaluation, request.evaluated.inputs, request.loaded
     by_token, *others = stream_findings(family, request)
     by_place = loss_by_place(token_losses(evaluation, tokens))
@@ -101,14 +101,14 @@ def token_losses(evaluation: Evaluation, tokens: Tokens) -> TokenLosses:
 
 
 def document_starts(ids: Ids, start: int | None) -> NDArray[np.int64]:
-    """Where each document begins; without a mark for it, all is one."""
+    """Return the first token of each document; without a START token, there is one document."""
     starts = np.zeros(0, np.int64) if start is None else np.flatnonzero(ids == start)
     return starts if len(starts) and starts[0] == 0 else np.append(0, starts)
 
 
 def beginning(tokens: Tokens, tokenizer: Tokenizer, start: int) -> str:
-    """The text from a token on, as far as it is shown, or to the end of its document."""
-    ids: list[int] = tokens.ids[start : start + BEGINNING].tolist()
+    """Return the beginning of the text from a token on, up to the end of its document."""
+    ids: list[int] = tokens.ids[start : start + SHOWN_TOKENS].tolist()
     end = ids.index(tokenizer.end) if tokenizer.end in ids else len(ids)
     between = " " if tokenizer.kind == "word" else ""
     return cut(between.join(tokenizer.token(id) for id in ids[:end] if id not in tokenizer.specials), 120)
@@ -116,10 +116,10 @@ def beginning(tokens: Tokens, tokenizer: Tokenizer, start: int) -> str:
 
 @torch.inference_mode()
 def _passages(model: Any, ids: Ids, tokenizer: Tokenizer, records: Records, *, apart: bool) -> list[Panel]:
-    """The windows of an evaluation with the largest loss per token: their tokens, and the loss of each.
+    """Return the windows of an evaluation with the largest loss per token, with the loss of each token.
 
-    Only windows at least half as long as the longest: a short rest is easily the most surprising. `apart`: documents
-    are read apart.
+    They have at least half the length of the longest window, since short ones often have extreme losses. `apart`:
+    documents are read separately.
     """
     enough = math.ceil(max(record["tokens"] for record in records) / 2)
 
@@ -197,7 +197,7 @@ def compare_language_models(family: Family, pair: RunPair) -> list[ErrorFinding]
 def loss_by_place(tokens: TokenLosses) -> ErrorFinding:
     """Return the mean loss by number of preceding tokens in the window, which shows the value of more context."""
     last = int(tokens.before.max())
-    borders = np.unique(np.geomspace(1, last + 1, min(last, MOST_POINTS) + 1).round().astype(int))
+    borders = np.unique(np.geomspace(1, last + 1, min(last, MAX_POINTS) + 1).round().astype(int))
     means = {}
     for low, high in pairwise(borders.tolist()):
         here = tokens.losses[(tokens.before >= low) & (tokens.before < high)]
@@ -236,7 +236,7 @@ def grouped_losses(
     counts, sums = np.bincount(places), np.bincount(places, weights=losses)
     means, token_shares, loss_shares = sums / counts, counts / len(losses), sums / (sums.sum() or 1.0)
     order = np.argsort(-(means if by_mean else sums), kind="stable")
-    order = order[counts[order] >= min(least, counts.max())][:MOST_ERRORS]
+    order = order[counts[order] >= min(least, counts.max())][:MAX_ERRORS]
     names = {place: name(keys[place]) for place in order.tolist()}
     table = Table(
         title=title,
@@ -248,7 +248,7 @@ def grouped_losses(
         bars=("of the tokens", "of the loss"),
     )
     first = max(names, key=lambda place: loss_shares[place] - token_shares[place])
-    if by_mean or len(keys) < 2 or loss_shares[first] < MUCH * token_shares[first]:
+    if by_mean or len(keys) < 2 or loss_shares[first] < MIN_LOSS_RATIO * token_shares[first]:
         return ErrorFinding([table])
     facts = {"loss_share": percent(loss_shares[first]), "token_share": percent(token_shares[first])}
     return ErrorFinding([table], sentence("kind", head=head, name=names[first], **facts))
@@ -274,13 +274,13 @@ def loss_by_document(documents: Int[Array, " N"], tokens: TokenLosses, beginning
     if len(set(documents.tolist())) < 2:
         return ErrorFinding()
     return grouped_losses(
-        "Worst documents", "it begins", documents, tokens.losses, lambda number: beginning(int(number)), least=LEAST,
-        by_mean=True,
+        "Worst documents", "it begins", documents, tokens.losses, lambda number: beginning(int(number)), by_mean=True,
+        least=MIN_DOCUMENT_TOKENS,
     )  # fmt: skip
 
 
 def _kinds(tokens: TokenLosses, text: Callable[[int], str | None], *, whole_words: bool) -> NDArray[np.object_]:
-    """The kind of each token, found once for each token after the same one."""
+    """Return the kind of each token, computed once per pair of consecutive tokens."""
     size = int(tokens.previous.max()) + 1
     pairs, places = np.unique(tokens.ids * size + tokens.previous, return_inverse=True)
     kinds = [_kind(text(pair // size), text(pair % size), whole_words=whole_words) for pair in pairs.tolist()]
@@ -288,7 +288,7 @@ def _kinds(tokens: TokenLosses, text: Callable[[int], str | None], *, whole_word
 
 
 def _kind(text: str | None, before: str | None, *, whole_words: bool) -> str:
-    """The kind of a token; whether letters begin a word is told by the token before."""
+    """Return the kind of a token. The token before shows whether letters begin a word."""
     if text is None:
         return "the end of a text, or unknown"
     if not text.strip():
@@ -304,7 +304,7 @@ def _kind(text: str | None, before: str | None, *, whole_words: bool) -> str:
 
 
 def surprising_stretch(losses: Float[Array, "T"]) -> slice:
-    """The tokens in a row, of a long passage, whose losses are the largest together."""
-    width = min(len(losses), MOST_SURPRISING)
+    """Return the consecutive tokens of a long passage with the largest total loss."""
+    width = min(len(losses), MAX_PASSAGE_TOKENS)
     first = int(np.convolve(losses, np.ones(width), mode="valid").argmax())
     return slice(first, first + width)

@@ -1,4 +1,4 @@
-"""What examples that are wrong have in common: their lengths, words and columns, and how often chance explains it."""
+"""Traits of wrong examples (lengths, words and columns), with tests of their significance."""
 
 import re
 from collections import Counter
@@ -15,7 +15,7 @@ from glassformer.data.features.inputs import Features
 from glassformer.data.features.texts import Sequences
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.wording import counted
-from glassformer.error_analysis.finding import CHANCE, MOST_ERRORS, ErrorFinding, ends, percent, sentence, span
+from glassformer.error_analysis.finding import MAX_ERRORS, SIGNIFICANCE, ErrorFinding, ends, percent, sentence, span
 from glassformer.families.schema import table_in
 from glassformer.rendering.panels import Rows, Table, Words
 from glassformer.statistics.intervals import weighted_mean_interval
@@ -23,15 +23,15 @@ from glassformer.statistics.significance import Overrepresentation, difference_p
 from glassformer.text.display import cut
 from glassformer.text.tokenizer import Tokenizer
 
-MOST_VALUES = 12
-"""Values of a category column: the most frequent ones."""
-MOST_LETTERS = 40
-"""Letters of a value, or of a word."""
+MAX_VALUES = 12
+"""Maximum number of values of a category column; the most frequent ones are shown."""
+MAX_VALUE_CHARS = 40
+"""Maximum number of characters of a value or word."""
 WORD = re.compile(r"\w+(?:['’]\w+)*")
-LEAST = 5
-"""Texts that a word must stand in to be looked at."""
-RARE = 5
-"""A word seen fewer times than this in training is rare."""
+MIN_TEXTS = 5
+"""Minimum number of texts with a word."""
+RARE_BELOW = 5
+"""Number of occurrences in training below which a word is rare."""
 
 
 # --- groups ---
@@ -39,13 +39,13 @@ RARE = 5
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Some of the examples, and what they have in common."""
+    """Examples with a common trait."""
 
     of: str
-    """What was looked at: the length, a column."""
+    """The trait: the length, a column."""
     name: str
     rows: NDArray[np.bool_]
-    """Which examples they are; one at least."""
+    """True for the examples of the group, at least one."""
 
     @property
     def size(self) -> int:
@@ -53,9 +53,7 @@ class Group:
 
 
 def quartiles(of: str, values: Float[Array, " N"]) -> list[Group]:
-    """Four groups from the smallest values to the largest; equal values stand in one group, so that there may be fewer.
-    NaN stands in none.
-    """
+    """Return up to four groups from the smallest values to the largest; equal values are in one group, NaN in none."""
     known = values[~np.isnan(values)]
     different = np.unique(known)
     borders = different
@@ -71,14 +69,14 @@ def quartiles(of: str, values: Float[Array, " N"]) -> list[Group]:
 
 
 def value_groups(of: str, values: Sequence[str]) -> list[Group]:
-    """A group for each of the most frequent values."""
+    """Return a group for each of the most frequent values."""
     column = np.array(values, dtype=object)
-    common = Counter(values).most_common(MOST_VALUES)
-    return [Group(of, cut(value, MOST_LETTERS) or "(empty)", column == value) for value, _ in common]
+    common = Counter(values).most_common(MAX_VALUES)
+    return [Group(of, cut(value, MAX_VALUE_CHARS) or "(empty)", column == value) for value, _ in common]
 
 
 def column_groups(features: Features | None, part: Labelled) -> list[Group]:
-    """Quarters of every number column, and the values of every category column, as the run reads them."""
+    """Return the quartiles of number columns and the values of category columns, as the run reads them."""
     table, groups = table_in(features), list[Group]()
     for name, values in (part.columns if table is None else table.cells(part.columns)).items():
         if hold_numbers(values):
@@ -89,7 +87,7 @@ def column_groups(features: Features | None, part: Labelled) -> list[Group]:
 
 
 def error_rates(title: str, groups: Sequence[Group], wrong: Bool[Array, " N"], noun: str) -> ErrorFinding:
-    """How many examples of each group are wrong, with Wilson's interval; what no chance explains is said."""
+    """Return the error rate of each group with Wilson's interval, and a sentence if one is significantly larger."""
     if not groups:
         return ErrorFinding()
     mean = percent(float(wrong.mean()))
@@ -107,14 +105,14 @@ def error_rates(title: str, groups: Sequence[Group], wrong: Bool[Array, " N"], n
         note=sentence("rates: note", mean=mean),
     )
     worst = next(iter(over.values()))
-    if worst.holm >= CHANCE:
+    if worst.holm >= SIGNIFICANCE:
         return ErrorFinding([table])
     facts = {"rate": percent(worst.rate.value), "span": span(worst.rate), "examples": counted(len(wrong), noun)}
     return ErrorFinding([table], sentence("rates", group=names[worst.name], mean=mean, noun=noun, **facts))
 
 
 def among_errors(rows: Mapping[str, NDArray[np.bool_]], wrong: Bool[Array, " N"]) -> dict[str, Overrepresentation]:
-    """How often examples of each kind are wrong, the least probable first; a kind without any example is left out."""
+    """Return the error rate of each kind of examples, the most significant first; empty kinds are left out."""
     wrong_counts = {name: int((chosen & wrong).sum()) for name, chosen in rows.items()}
     other_counts = {name: int((chosen & ~wrong).sum()) for name, chosen in rows.items()}
     return over_represented(wrong_counts, other_counts, int(wrong.sum()), int((~wrong).sum()))
@@ -134,7 +132,7 @@ def means(title: str, groups: Sequence[Group], values: Float[Array, " N"], noun:
     table = Table(title=title, columns=columns, rows=rows, note=sentence("means: note"))
     p_values = [difference_p(values[group.rows], values[~group.rows]) * len(groups) for group in groups]
     mean = float(values.mean())
-    significant = [place for place, p in enumerate(p_values) if p < CHANCE]
+    significant = [place for place, p in enumerate(p_values) if p < SIGNIFICANCE]
     if not significant:
         return ErrorFinding([table])
     farthest = max(significant, key=lambda place: abs(intervals[place].value - mean))
@@ -143,7 +141,7 @@ def means(title: str, groups: Sequence[Group], values: Float[Array, " N"], noun:
 
 
 def _labels(groups: Sequence[Group]) -> tuple[list[str], list[list[str]]]:
-    """The heads of a table's first columns, and what stands there of each group."""
+    """Return the headings of the first columns of a table, and their cells for each group."""
     if len({group.of for group in groups}) == 1:
         return [groups[0].of], [[group.name] for group in groups]
     return ["column", "value"], [[group.of, group.name] for group in groups]
@@ -153,12 +151,12 @@ def _labels(groups: Sequence[Group]) -> tuple[list[str], list[list[str]]]:
 
 
 def words_in(text: str) -> list[str]:
-    """The words of a text, lower-cased."""
+    """Return the words of a text in lower case."""
     return WORD.findall(text.lower())
 
 
 def lengths_of(texts: Sequence[str]) -> tuple[NDArray[np.float64], str]:
-    """How long each text is, in words, or where a text is one word in characters; and which of the two."""
+    """Return the length of each text and its unit: words, or characters if most texts are one word."""
     words = np.array([len(WORD.findall(text)) for text in texts], float)
     if len(words) and np.median(words) >= 2:
         return words, "words"
@@ -166,7 +164,7 @@ def lengths_of(texts: Sequence[str]) -> tuple[NDArray[np.float64], str]:
 
 
 def errors_by_length(texts: Sequence[str], wrong: Bool[Array, " N"], noun: str) -> ErrorFinding:
-    """The error rate of short and long texts, by quarter."""
+    """Return the error rate by quartile of length."""
     lengths, unit = lengths_of(texts)
     return error_rates("Errors by length", quartiles(unit, lengths), wrong, noun)
 
@@ -180,20 +178,20 @@ def over_represented_words(texts: Sequence[str], wrong: Bool[Array, " N"], noun:
     in_errors, in_rest = Counter[str](), Counter[str]()
     for text, mistaken in zip(texts, wrong.tolist(), strict=True):
         (in_errors if mistaken else in_rest).update(set(words_in(text)))
-    counted_words = [word for word, count in (in_errors + in_rest).items() if count >= LEAST]
+    counted_words = [word for word, count in (in_errors + in_rest).items() if count >= MIN_TEXTS]
     if not counted_words:
-        return ErrorFinding([Words(title=title, text=sentence("words: rare", least=LEAST, noun=noun))])
+        return ErrorFinding([Words(title=title, text=sentence("words: rare", least=MIN_TEXTS, noun=noun))])
     over = over_represented(
         {word: in_errors[word] for word in counted_words}, {word: in_rest[word] for word in counted_words}, errors, rest
     )
-    top = [row for row in over.values() if row.lift > 1 and row.in_errors][:MOST_ERRORS]
-    sure = [row for row in top if row.holm < CHANCE]
-    words = f"the {len(counted_words):,} words seen in {LEAST} {noun}s or more"
+    top = [row for row in over.values() if row.lift > 1 and row.in_errors][:MAX_ERRORS]
+    sure = [row for row in top if row.holm < SIGNIFICANCE]
+    words = f"the {len(counted_words):,} words seen in {MIN_TEXTS} {noun}s or more"
     rows: Rows = []
     for row in top:
         shares = [row.in_errors / errors, (row.in_all - row.in_errors) / rest]
         rate = [row.rate.value, row.rate.low, row.rate.high, row.holm]
-        rows.append([cut(row.name, MOST_LETTERS), row.in_errors, row.in_all, *shares, *rate])
+        rows.append([cut(row.name, MAX_VALUE_CHARS), row.in_errors, row.in_all, *shares, *rate])
     table = Table(
         title=title,
         columns=["word", "wrong", f"{noun}s", "of errors", "of the rest", "error rate", "from", "to", "chance"],
@@ -209,7 +207,7 @@ def over_represented_words(texts: Sequence[str], wrong: Bool[Array, " N"], noun:
 
 
 def unknown_tokens(tokens: Sequences, tokenizer: Tokenizer | None) -> NDArray[np.int64] | None:
-    """How many tokens of each text the tokenizer does not know; None where it knows every text."""
+    """Return the number of unknown tokens of each text; None if the tokenizer can encode every text."""
     if tokenizer is None or tokenizer.unk is None:
         return None
     sums = np.append(0, np.cumsum(tokens.ids == tokenizer.unk))
@@ -224,18 +222,17 @@ def rare_and_unknown(
     unknown: Int[Array, " N"] | None,
     train: Iterable[str] | None,
 ) -> ErrorFinding:
-    """How many errors hold a token that the tokenizer does not know, or a word that training never or hardly had.
+    """Return the error rates of texts with unknown tokens, or with words that are rare in training.
 
-    `unknown`: such tokens of each text, where there can be any. `train`: the texts that were learned from, where they
-    are still there.
+    `unknown`: number of unknown tokens of each text, if there can be any. `train`: the training texts, if available.
     """
     traits: dict[str, NDArray[np.bool_]] = {}
     if unknown is not None:
         traits["a token unknown to the tokenizer"] = unknown > 0
     if train is not None:
         seen = Counter(word for text in train for word in words_in(text))
-        fewest = np.array([min((seen[word] for word in words_in(text)), default=RARE) for text in texts])
+        fewest = np.array([min((seen[word] for word in words_in(text)), default=RARE_BELOW) for text in texts])
         traits["a word never seen in training"] = fewest == 0
-        traits[f"a word seen fewer than {RARE} times in training"] = fewest < RARE
+        traits[f"a word seen fewer than {RARE_BELOW} times in training"] = fewest < RARE_BELOW
     groups = [Group("contains", name, rows) for name, rows in traits.items() if rows.any()]
     return error_rates("Rare and unknown words in errors", groups, wrong, noun)

@@ -1,4 +1,4 @@
-"""Where a translator is wrong: the worst by chrF, by length, and outputs that are odd in a way that can be counted."""
+"""Errors of translators: the worst outputs by chrF, chrF by length, and odd outputs."""
 
 from collections import Counter
 
@@ -12,7 +12,7 @@ from glassformer.config.messages import say
 from glassformer.data.wording import counted
 from glassformer.error_analysis.comparison import PairedScores, RunPair, compare_scores, match_records
 from glassformer.error_analysis.finding import (
-    MOST_ERRORS,
+    MAX_ERRORS,
     ErrorFinding,
     ErrorRequest,
     ReportedPart,
@@ -27,12 +27,12 @@ from glassformer.rendering.panels import Cell, Panel, Rows, Table
 from glassformer.statistics.intervals import share_interval, weighted_mean_interval
 from glassformer.text.display import cut
 
-MOST_SCORED = 500
-"""Translations whose chrF is taken one by one for a report."""
-MOST_LOOKED_AT = 5_000
-"""Translations whose chrF is taken one by one, where errors are looked for."""
-TIMES = 3
-"""A phrase of three words (or six characters) that stands so often in an output is repeated."""
+MAX_SCORED = 500
+"""Maximum number of translations that are scored one by one for a report."""
+MAX_ANALYSED = 5_000
+"""Maximum number of translations that are scored one by one for an error analysis."""
+MIN_REPEATS = 3
+"""Occurrences of three words (or six characters) in an output from which they count as repeated."""
 
 
 def translation_findings(family: Family, request: ErrorRequest) -> list[ErrorFinding]:
@@ -40,7 +40,7 @@ def translation_findings(family: Family, request: ErrorRequest) -> list[ErrorFin
     unknown = unknown_tokens(request.evaluated.inputs.source, request.loaded.tokenizer)
     if not records:
         raise DataError("there is no pair to look at")
-    stride = -(-len(records) // MOST_LOOKED_AT)
+    stride = -(-len(records) // MAX_ANALYSED)
     if stride > 1:
         say(f"errors are looked for in every {stride}th of {len(records):,} pairs")
         records, unknown = records[::stride], None if unknown is None else unknown[::stride]
@@ -58,9 +58,9 @@ def translation_brief(family: Family, report: ReportedPart) -> list[Panel]:
 
 
 def compare_translations(family: Family, pair: RunPair) -> list[ErrorFinding]:
-    # by the texts of each pair: how many pairs there are depends on how long they are in tokens
+    # match pairs by their texts, since the tokenizers decide which pairs are too long
     first, second = match_records(pair, lambda side: zip(side.inputs.sources, side.inputs.targets, strict=True))
-    stride = -(-len(first) // MOST_LOOKED_AT)
+    stride = -(-len(first) // MAX_ANALYSED)
     if stride > 1:
         say(f"every {stride}th of {len(first):,} pairs is looked at")
         first, second = first[::stride], second[::stride]
@@ -74,7 +74,7 @@ def compare_translations(family: Family, pair: RunPair) -> list[ErrorFinding]:
 
 
 def sentence_scores(records: Records) -> NDArray[np.float64]:
-    """The chrF of each translation alone."""
+    """Return the chrF of each translation."""
     from sacrebleu.metrics.chrf import CHRF
 
     metric = CHRF()
@@ -82,16 +82,16 @@ def sentence_scores(records: Records) -> NDArray[np.float64]:
 
 
 def worst_translations(records: Records, scores: Float[Array, " N"] | None = None) -> Panel:
-    """The worst by chrF of each alone. Of very many, those that the model found least likely are looked at."""
+    """Return the worst translations by chrF; of very many, only those with the least likely targets are scored."""
     note = ""
     wrong = [place for place, record in enumerate(records) if not record["exact"]]
-    if scores is None and len(wrong) > MOST_SCORED:
+    if scores is None and len(wrong) > MAX_SCORED:
         wrong.sort(key=lambda place: -records[place]["loss"] / max(1, records[place]["tokens"]))
-        wrong = wrong[:MOST_SCORED]
-        note = f"Among the {MOST_SCORED} whose target was least expected."
+        wrong = wrong[:MAX_SCORED]
+        note = f"Among the {MAX_SCORED} whose target was least expected."
     chrf = sentence_scores([records[place] for place in wrong]) if scores is None else scores[wrong]
     scored = dict(zip(wrong, chrf.tolist(), strict=True))
-    chosen = sorted(wrong, key=lambda place: (scored[place], place))[:MOST_ERRORS]
+    chosen = sorted(wrong, key=lambda place: (scored[place], place))[:MAX_ERRORS]
     columns = ["source", "output", "target", "chrF"]
     rows: Rows = [[*(cut(records[place][side]) for side in columns[:3]), scored[place]] for place in chosen]
     return table_or_words(
@@ -100,7 +100,7 @@ def worst_translations(records: Records, scores: Float[Array, " N"] | None = Non
 
 
 def mean_chrf(records: Records, scores: Float[Array, " N"]) -> ErrorFinding:
-    """The mean of the sentences' own chrF, and how many are exact."""
+    """Return a sentence with the mean chrF of the sentences and the share of exact ones."""
     mean = weighted_mean_interval(scores)
     exact = sum(record["exact"] for record in records)
     between = "" if len(records) < 2 else f" ({mean.low:.1f} to {mean.high:.1f})"
@@ -109,14 +109,14 @@ def mean_chrf(records: Records, scores: Float[Array, " N"]) -> ErrorFinding:
 
 
 def chrf_by_source_length(records: Records, scores: Float[Array, " N"]) -> ErrorFinding:
-    """The mean chrF of short and long sources, by quarter."""
+    """Return the mean chrF by quartile of the source's length."""
     lengths, unit = lengths_of([record["source"] for record in records])
     groups = quartiles(f"{unit} of the source", lengths)
     return means("chrF by length of the source", groups, scores, "pair", "mean chrF")
 
 
 def odd_outputs(records: Records, scores: Float[Array, " N"], unknown: Bool[Array, " N"] | None = None) -> ErrorFinding:
-    """What is plainly wrong with an output: empty, far too long or short, a copy, a phrase again and again.
+    """Count odd outputs: empty, much too long or short, copied, or with a repeated phrase.
 
     `unknown`: whether each source has a token that the tokenizer does not know.
     """
@@ -140,7 +140,7 @@ def odd_outputs(records: Records, scores: Float[Array, " N"], unknown: Bool[Arra
         columns=["the output is", "pairs", "share", "from", "to", "mean chrF", "chrF of the rest"],
         rows=[_odd(name, chosen, scores) for name, chosen in traits.items()],
         bars=("share",),
-        note=sentence("odd: note", times=TIMES),
+        note=sentence("odd: note", times=MIN_REPEATS),
     )
     return ErrorFinding([table], takeaway)
 
@@ -153,9 +153,9 @@ def _odd(name: str, chosen: NDArray[np.bool_], scores: Float[Array, " N"]) -> li
 
 
 def repeated(text: str) -> bool:
-    """Whether the same three words, or in a text without blanks six characters, stand there three times."""
+    """Return whether three words, or in a text of one word six characters, occur three times."""
     words = text.split()
     pieces = [tuple(words[at : at + 3]) for at in range(len(words) - 2)]
     if len(words) == 1:
         pieces = [tuple(text[at : at + 6]) for at in range(len(text) - 5)]
-    return max(Counter(pieces).values(), default=0) >= TIMES
+    return max(Counter(pieces).values(), default=0) >= MIN_REPEATS

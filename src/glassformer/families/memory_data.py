@@ -135,7 +135,7 @@ def _frame(data: Any, task: str | None) -> memory.Frame:
         raise Misuse(f"train wants a file, the name of a data set, or {WANTED}; not {with_article(data)}")
     rows = memory.pairs_in(data) or (data.tolist() if hasattr(data, "tolist") else list(data))
     if all(isinstance(row, str) for row in rows):
-        return memory.Frame({memory.TEXT: rows}, {memory.TEXT: memory.TEXT}, kind)
+        return memory.frame_of_values({memory.TEXT: rows}, kind)
     if all(isinstance(row, Mapping) for row in rows):
         return memory.frame_of_rows(rows, kind)
     if not all(map(memory.is_pair, rows)):

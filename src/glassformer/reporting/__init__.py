@@ -1,1 +1,1 @@
-"""The report of a run, and the papers that a training leaves."""
+"""The report and the model card of a run."""

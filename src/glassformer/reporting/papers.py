@@ -32,12 +32,12 @@ from glassformer.text.escaping import markdown, on_one_line, printable
 from glassformer.training.checkpointer import Snapshot
 
 CURVES, README, REPORT = PAPERS = ("curves.png", "README.md", "report.html")
-"""What every run that has ended has for a person."""
+"""Files for people in every finished run."""
 TOKEN_KINDS = {"char": "characters", "word": "words", "bpe": "byte pairs", "other": "tokens made elsewhere"}
 
 
 def first_files(run: Run, card: dict[str, Any], prepared: Prepared) -> None:
-    """A new run before its first step."""
+    """Write the first files of a new run."""
     run.write_card(card)
     for name, tokenizer in (("tokenizer", prepared.tokenizer), ("target_tokenizer", prepared.target_tokenizer)):
         if tokenizer is not None:
@@ -88,7 +88,7 @@ def leave_report(
     model: nn.Module,
     evaluations: Mapping[str, Evaluation],
 ) -> None:
-    """`report.html` in the run's folder. A training that is done does not fail for its sake: what is wrong is said."""
+    """Write `report.html` into the run's folder. An error is printed and does not fail the finished training run."""
     try:
         view = report_of(run, config, prepared, model, evaluations, card=card)
         write_text(run.path / REPORT, view.page())
@@ -123,7 +123,7 @@ def model_card(run: Path, config: Config, card: dict[str, Any], score: str, read
 
 
 def imported_card(run: Path, config: Config, card: dict[str, Any], files: Path) -> str:
-    """What is known of a model that was made elsewhere. `files`: where the run is written, before it has its place."""
+    """Write the card of an imported model. `files`: the temporary folder of the run."""
     command = FAMILIES[config.task].command(files, config)
     here, there = (shlex.quote(str(path)) for path in (files, run))
     return _render("IMPORTED.md.jinja", run, config, card, command=command.replace(here, there))
@@ -151,7 +151,7 @@ def _render(template: str, run: Path, config: Config, card: dict[str, Any], **mo
 
 
 def _parts(config: Config) -> str:
-    """The encoder with those of its settings that say how large it is and what it is made of."""
+    """Return the encoder with its settings of size and composition."""
     name = FAMILIES[config.task].model_name(config)
     if name != config.model.encoder:  # what it is made of is its family's own
         return name

@@ -1,4 +1,4 @@
-"""What the loss would be without a model: guessing uniformly, or by how frequent each answer is."""
+"""Losses without a model: of uniform guesses, and of guesses by the frequency of answers."""
 
 import math
 from functools import singledispatch
@@ -13,20 +13,20 @@ from glassformer.tasks.language_model import LanguageModelling, MaskedModelling
 from glassformer.tasks.prediction import Classification
 from glassformer.tasks.translation import Translating
 
-MOST_COUNTED = 2**23
-"""Tokens that are counted of a very long text."""
-ALIKE = 0.99
-"""Answers are about equally frequent from this part of the largest possible entropy on."""
+MAX_COUNTED = 2**23
+"""Maximum number of tokens that are counted."""
+UNIFORM_SHARE = 0.99
+"""Share of the maximum entropy from which answers count as equally frequent."""
 
 
 def reference_losses(prepared: Prepared) -> list[tuple[str, float]]:
-    """Names and heights of lines beside a loss, where they are known."""
+    """Return the names and values of reference lines for a loss, if they are known."""
     counts, what = answer_counts(prepared.task, prepared)
     if counts is None or len(counts) < 2:
         return []
     uniform, entropy = math.log(len(counts)), _entropy(counts)
     levels = [(f"guessing uniformly: ln {len(counts):,} = {uniform:.3g}", uniform)]
-    return levels + ([(f"{what} {entropy:.3g}", entropy)] if 0 < entropy < ALIKE * uniform else [])
+    return levels + ([(f"{what} {entropy:.3g}", entropy)] if 0 < entropy < UNIFORM_SHARE * uniform else [])
 
 
 def unigram_entropy(prepared: Prepared) -> float | None:
@@ -49,21 +49,19 @@ Counts = tuple[NDArray[np.int64] | None, str]
 
 @singledispatch
 def answer_counts(task: Task, prepared: Prepared) -> Counts:
-    """How often each answer is asked for in training, and what their entropy is called; None: there are no such
-    answers.
-    """
+    """Return the number of each answer in training, or None if answers cannot be counted, and the entropy's name."""
     return None, ""
 
 
 @answer_counts.register
 def token_counts(task: LanguageModelling, prepared: Prepared) -> Counts:
-    counts = how_often(task.parts["train"].ids[:MOST_COUNTED], prepared.shape.vocab)
+    counts = how_often(task.parts["train"].ids[:MAX_COUNTED], prepared.shape.vocab)
     return counts if task.start is None else np.delete(counts, task.start), "unigram entropy"
 
 
 @answer_counts.register
 def hidden_token_counts(task: MaskedModelling, prepared: Prepared) -> Counts:
-    counts = how_often(task.parts["train"].ids[:MOST_COUNTED], task.masking.size)
+    counts = how_often(task.parts["train"].ids[:MAX_COUNTED], task.masking.size)
     return counts[task.masking.ordinary], "unigram entropy"
 
 
@@ -71,7 +69,7 @@ def hidden_token_counts(task: MaskedModelling, prepared: Prepared) -> Counts:
 def target_token_counts(task: Translating, prepared: Prepared) -> Counts:
     target, opening = task.parts["train"].target, list(task.tokenizer.roles.opening)
     return np.delete(
-        np.bincount(target.ids[:MOST_COUNTED], minlength=task.tokenizer.vocab_size), opening
+        np.bincount(target.ids[:MAX_COUNTED], minlength=task.tokenizer.vocab_size), opening
     ), "unigram entropy"
 
 

@@ -1,4 +1,4 @@
-"""The report that every training leaves: one page on what was trained on what, how it went, and where it is wrong."""
+"""The report of a training run: one page on its settings and data, its course, and its errors."""
 
 import datetime
 import math
@@ -44,28 +44,28 @@ from glassformer.tasks.base import Evaluation
 from glassformer.text.display import cut
 
 EXAMPLES = 3
-"""Examples whose attention is shown."""
+"""Number of examples whose attention is shown."""
 SHOWN_TOKENS = 48
-"""Tokens of such an example, if they have names to read; an image's patches may be more."""
-MOST_WEIGHTS = 2**19
-"""Weights of all these examples together: what goes into a page of 2 MB beside the rest."""
-MOST_ROWS, MOST_OPEN = 500, 20
-"""Rows of a table of classes; with more than these it is folded."""
+"""Maximum number of tokens of such an example; an image may have more patches."""
+MAX_WEIGHTS = 2**19
+"""Maximum number of attention weights of all examples, so that the page has at most 2 MB."""
+MAX_CLASS_ROWS, MAX_UNFOLDED_ROWS = 500, 20
+"""Number of rows above which the table of classes is folded."""
 
 OPEN_ERRORS = 2
-"""Panels of errors that are not folded."""
+"""Number of error panels that are not folded."""
 
 MODEL = ("style", "layers", "heads", "width", "decoder", "attention", "positions", "norm", "weighting", "ngrams",
          "pool", "context", "dropout")  # fmt: skip
 TRAINING = ("optimizer", "lr", "schedule", "batch_size", "batch_tokens", "label_smoothing", "average", "loss", "seed")
-"""The settings that a reader asks for first."""
+"""The most important settings."""
 NAMES = {"lr": "learning rate", "optimizer": "optimiser"}
 sentence = partial(read_sentence, __name__)
 
 
 @takes_listener
 def report(run: AnyRun, *, model: OwnModel | None = None, device: str = "auto", say: Say = say) -> View:
-    """The report of a run, made anew from its data; `model`: a person's own, which a run does not hold."""
+    """Return the report of a run, made again from its data. `model`: the user's own model, which is not in the run."""
     folder = opened_run(run)
     card, config, prepared = folder.card(), folder.config(), prepare_again(folder)
     parts: list[str] = [name for name in ("validation", "test") if name in card]
@@ -92,7 +92,7 @@ def report_of(
     *,
     card: Mapping[str, Any] | None = None,
 ) -> View:
-    """`evaluations`: by part; with none of them, the report says that there was none. `card`: default the run's."""
+    """Return the report. `evaluations`: by part, possibly none. `card`: default: that of the run."""
     metrics, task = run.read_metrics(), prepared.task
     card = run.card() if card is None else card
     went = curves(metrics, unit=task.unit, smoothing=task.smoothing, levels=reference_losses(prepared))
@@ -149,7 +149,7 @@ def _trained(card: Mapping[str, Any], config: Config) -> Table:
 
 
 def _data(card: Mapping[str, Any], prepared: Prepared, config: Config) -> Table:
-    """The parts with their sizes."""
+    """Return the table of the parts and their sizes."""
     noun, sizes = part_sizes(FAMILIES[config.task], prepared)
     data = card["data"]
     held = "validation and test" if prepared.task.validates else "the test"
@@ -166,7 +166,7 @@ def _data(card: Mapping[str, Any], prepared: Prepared, config: Config) -> Table:
 
 @singledispatch
 def part_sizes(family: Family, prepared: Prepared) -> tuple[str, dict[str, int]]:
-    """What the parts of the data hold, and how much of it each."""
+    """Return the unit of the data, and the size of each part."""
     noun = getattr(prepared.task, "noun", family.noun)  # of labelled data: texts, images, rows
     return f"{noun}s", {name: len(part) for name, part in prepared.corpus.parts.items()}
 
@@ -180,7 +180,7 @@ def document_counts(family: StreamFamily, prepared: Prepared) -> tuple[str, dict
 
 
 def samples(metrics: Records) -> list[Panel]:
-    """What was written on the way: the first, the middle and the last."""
+    """Return the first, the middle and the last text generated during training."""
     lines = [line for line in metrics if line.get("event") == "sample"]
     some = sorted({0, len(lines) // 2, len(lines) - 1}) if lines else []
     return [
@@ -192,7 +192,7 @@ def samples(metrics: Records) -> list[Panel]:
 
 
 def three_digits(words: str) -> str:
-    """Words whose decimals are no more than make three digits of a number."""
+    """Round the numbers in a text to three digits."""
 
     def shorter(number: re.Match[str]) -> str:
         value = float(number[0].replace(",", ""))
@@ -214,16 +214,16 @@ def scores(parts: Mapping[str, Mapping[str, float]], note: str = "") -> Table:
 
 
 def by_class(classes: Mapping[str, Mapping[str, float]], what: str = "class") -> Table:
-    """Precision, recall and F1 of each class, or label."""
+    """Return precision, recall and F1 of each class or label."""
     columns = list(next(iter(classes.values())))
     rows: Rows = [[cut(name, 60), *(values[column] for column in columns)] for name, values in classes.items()]
     return Table(
         title=f"{what.capitalize()} by {what}",
         columns=[what, *columns],
-        rows=rows[:MOST_ROWS],
+        rows=rows[:MAX_CLASS_ROWS],
         bars=("precision", "recall", "f1"),
-        folded=len(rows) > MOST_OPEN,
-        note=f"The first {MOST_ROWS:,} of {len(rows):,}." if len(rows) > MOST_ROWS else "",
+        folded=len(rows) > MAX_UNFOLDED_ROWS,
+        note=f"The first {MAX_CLASS_ROWS:,} of {len(rows):,}." if len(rows) > MAX_CLASS_ROWS else "",
     )
 
 
@@ -235,7 +235,7 @@ def _status(card: Mapping[str, Any]) -> str:
 
 
 def _before_refit(card: Mapping[str, Any]) -> list[Panel]:
-    """Of a run that has learned from all rows: what held-out rows said before."""
+    """Return the scores on held-out rows before a run was refitted on all rows."""
     if (before := card.get("before_refit")) is None:
         return []
     text = sentence("before refit", words=before["words"], runs=", ".join(before["runs"]))
@@ -259,11 +259,11 @@ def _quality(evaluations: Mapping[str, Evaluation]) -> Iterator[Panel]:
 
 
 def held_out_attention(run: Run, config: Config, prepared: Prepared, model: nn.Module) -> Iterator[Panel]:
-    """The heads on a few examples of the validation part that are short enough to be seen."""
+    """Return the attention heads on a few short examples of the validation part."""
     heads = sum(layers * heads for layers, heads in sizes_of(model).values())
     if not heads:
         return
-    room = math.isqrt(MOST_WEIGHTS // (EXAMPLES * heads))
+    room = math.isqrt(MAX_WEIGHTS // (EXAMPLES * heads))
     loaded = FAMILIES[config.task].loaded(model, prepared, run, config)
     longest = min(SHOWN_TOKENS, room)
     examples = held_out_examples(loaded, prepared, count=EXAMPLES, max_tokens=longest, max_patches=room)

@@ -432,7 +432,7 @@ class MaskedModelling(WindowTask):
 
         def judge_rows(rows: list[Window]) -> Iterator[JudgedWindow]:
             blocks = [np.asarray(ids[begin:end], np.int64) for begin, end, _ in rows]
-            pairs = [self.masking.to_judge(block, begin) for block, (begin, _, _) in zip(blocks, rows, strict=True)]
+            pairs = [self.masking.to_evaluate(block, begin) for block, (begin, _, _) in zip(blocks, rows, strict=True)]
             device = device_of(model)
             inputs, answers = (stack_rows(device, list(side)) for side in zip(*pairs, strict=True))
             features = model.features(inputs, segments=self.segments(stack_rows(device, blocks)))

@@ -48,7 +48,8 @@ class Classification(Labelling):
         self.choose_by = choose_by
         self.weights = None
         if class_weights is not None:
-            self.weights = torch.from_numpy(weights_of(class_weights, answers.names, parts["train"].answers))
+            classes = parts["train"].answers.astype(np.int64)
+            self.weights = torch.from_numpy(weights_of(class_weights, answers.names, classes))
 
     def losses(self, scores: Float[Tensor, "B outputs"], answers: Int[Tensor, "B"]) -> Float[Tensor, "B"]:
         losses = self._plain(scores, answers, self.smoothing)
@@ -70,7 +71,7 @@ class Classification(Labelling):
         classes = len(self.answers.names)
         unknown, places = np.unique(examples.answers[examples.answers >= classes], return_inverse=True)
         names = (*self.answers.names, *(self.answers.unknown[number - classes] for number in unknown.tolist()))
-        known, answers = examples.answers < classes, examples.answers.copy()
+        known, answers = examples.answers < classes, examples.answers.astype(np.int64)
         answers[~known] = classes + places
         known_losses = self._plain(scores[torch.from_numpy(known)], torch.from_numpy(answers[known]), 0.0)
         left = iter(known_losses.tolist())

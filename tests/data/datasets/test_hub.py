@@ -99,7 +99,7 @@ def test_text_alone_streams_as_documents(tmp_path: Path, monkeypatch: pytest.Mon
     texts(5).save_to_disk(tmp_path / "set")  # no splits: all of it is what is learned from
     spec = f"hf:{tmp_path / 'set'}"
     assert not holds_table(spec)
-    monkeypatch.setattr(hub, "TOGETHER", 2)
+    monkeypatch.setattr(hub, "BATCH_ROWS", 2)
     source = open_source(spec, PLAIN)
     for _ in range(2):
         assert [chunk.text for chunk in source.chunks()] == [f"text number {number}" for number in range(5)]
@@ -167,7 +167,7 @@ def test_a_name_goes_to_the_hub_without_code_of_others(monkeypatch: pytest.Monke
     [
         (
             datasets.exceptions.DatasetNotFoundError("Dataset 'x/y' doesn't exist on the Hub"),
-            "the hub has none of this",
+            "the hub has nothing with this name",
         ),
         (
             datasets.exceptions.DatasetNotFoundError("'x/y' is a gated dataset"),

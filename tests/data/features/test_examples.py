@@ -99,7 +99,7 @@ def test_no_texts_make_no_batch() -> None:
 def test_few_examples_are_not_padded_to_the_longest_of_all() -> None:
     lengths = [*range(5, 25)] * 20
     padded = [ids.numel() for _, (ids, _) in examples_of_lengths(lengths).batches()]
-    assert max(padded) <= inputs_module.FEWEST_AT_ONCE
+    assert max(padded) <= inputs_module.MIN_BATCH_TOKENS
     assert sum(padded) < 1.2 * sum(lengths)
 
 

@@ -76,7 +76,7 @@ def test_saved_and_read_again() -> None:
 
 @pytest.mark.parametrize("card", [None, {}, {"numbers": []}, {"numbers": [{}], "categories": []}, [1]])
 def test_a_damaged_card(card: object) -> None:
-    with pytest.raises(RunError, match="a card is damaged: it does not say how its examples are read"):
+    with pytest.raises(RunError, match="a card is damaged: the features of its examples cannot be read"):
         read_features(card, None, CONFIG, "a card")
 
 
@@ -252,7 +252,7 @@ def test_a_card_with_dates_that_cannot_be() -> None:
     good = TableFeatures.learn(part_of(day=["2024-05-30", "2024-05-31"]), written(dates={"day": "ymd"})).to_json()
     for damage in ({"order": "ydm"}, {"first": "soon"}, {"first": 3}):
         damaged = {**good, "dates": [{**good["dates"][0], **damage}]}
-        with pytest.raises(RunError, match="does not say how its examples are read"):
+        with pytest.raises(RunError, match="the features of its examples cannot be read"):
             read_features(damaged, None, CONFIG, "a card")
     with pytest.raises(RunError, match="is no decimal sign"):
         read_features({**good, "numbers": [{**good["numbers"][0], "decimal": ";"}]}, None, CONFIG, "a card")

@@ -44,7 +44,7 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Twelve files, in groups of about two."""
     monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(source_module, "GROUP", 500)
-    monkeypatch.setattr(survey_module, "KEPT_FROM", 100)
+    monkeypatch.setattr(survey_module, "MIN_CACHED_BYTES", 100)
     monkeypatch.setattr(survey_module, "SETTLED", 0.0)
     folder = tmp_path / "corpus"
     folder.mkdir()
@@ -177,7 +177,7 @@ SLOW = """
 import sys, time
 from glassformer.config.sections import DataSettings
 from glassformer.data.io import source, survey
-source.GROUP, survey.KEPT_FROM, survey.SETTLED = 500, 100, 0.0
+source.GROUP, survey.MIN_CACHED_BYTES, survey.SETTLED = 500, 100, 0.0
 count, real = [], source.text_blocks
 def read(path, encoding):
     count.append(path.name)

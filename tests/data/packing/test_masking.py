@@ -7,7 +7,7 @@ import pytest
 
 from glassformer.config.sections import TokenizerSettings
 from glassformer.data.order import number
-from glassformer.data.packing.windows import JUDGED, NOTHING, Masking
+from glassformer.data.packing.windows import EVALUATED, NOTHING, Masking
 from glassformer.text.tokenizer import Tokenizer
 
 TEXT = "the cat sat on the mat\nand the dog, under it, sang of unhappiness\n"
@@ -51,9 +51,9 @@ def test_as_many_are_hidden_as_said_and_in_the_three_ways(rate: float) -> None:
 @pytest.mark.parametrize("length", [100, 300, 1000, 5000, 40_000])
 def test_a_part_of_any_length_is_asked_its_share(length: int) -> None:
     masking = Masking.of(tokenizer_of())
-    _, answers = masking.to_judge(np.full(length, masking.ordinary[0]), 0)
-    spread = math.sqrt(length * JUDGED * (1 - JUDGED))
-    assert abs(int((answers != NOTHING).sum()) - length * JUDGED) < 1.5 * spread
+    _, answers = masking.to_evaluate(np.full(length, masking.ordinary[0]), 0)
+    spread = math.sqrt(length * EVALUATED * (1 - EVALUATED))
+    assert abs(int((answers != NOTHING).sum()) - length * EVALUATED) < 1.5 * spread
 
 
 def test_special_tokens_are_never_hidden_nor_put_in() -> None:
@@ -103,11 +103,11 @@ def test_whole_words_are_guessed_together_and_as_many_tokens_as_without(kind: st
 def test_a_judged_token_is_hidden_wherever_its_window_begins() -> None:
     masking = Masking.of(tokenizer_of(), rate=0.5, whole_words=True)
     ids = ids_of(masking, rows=1, length=5000)[0]
-    inputs, answers = masking.to_judge(ids, 0)
-    later = masking.to_judge(ids[1234:1300], 1234)
+    inputs, answers = masking.to_evaluate(ids, 0)
+    later = masking.to_evaluate(ids[1234:1300], 1234)
     assert (later[0] == inputs[1234:1300]).all()
     assert (later[1] == answers[1234:1300]).all()
     guessed = answers != NOTHING
-    assert near(int(guessed.sum()), int(np.isin(ids, masking.ordinary).sum()), JUDGED)
+    assert near(int(guessed.sum()), int(np.isin(ids, masking.ordinary).sum()), EVALUATED)
     assert (inputs[guessed] == masking.mask).all()
     assert (inputs[~guessed] == ids[~guessed]).all()

@@ -201,7 +201,7 @@ def test_memory_does_not_grow_with_the_text(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing, "EVERY", 0.0)
+    monkeypatch.setattr(packing, "REPORT_SECONDS", 0.0)
     lines: list[str] = []
     with listening(lines.append):
         packed(part_of())

@@ -55,5 +55,5 @@ def test_places_that_are_not_there(ids: Shards, wrong: Any) -> None:
 def test_what_else_an_array_can_do(ids: Shards, monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.asarray(ids, np.int64).tolist() == WHOLE.tolist()
     assert np.asarray(ids).dtype == np.uint16
-    monkeypatch.setattr(store, "AT_ONCE", 5)
+    monkeypatch.setattr(store, "COUNTED_TOKENS", 5)
     assert how_often(ids, 17).tolist() == how_often(WHOLE, 17).tolist() == np.bincount(WHOLE, minlength=17).tolist()

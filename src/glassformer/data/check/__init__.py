@@ -1,1 +1,1 @@
-"""What deserves attention in data before anything is learned from it."""
+"""Checks of data before a model learns from them."""

@@ -1,5 +1,4 @@
-"""Columns by which rows belong together: a split by chance would let a model know its test by heart (group leakage), or
-judge the past by the future (time leakage)."""
+"""Columns that link rows: with a random split by row, groups leak into the test set, or the future into training."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -16,32 +15,34 @@ from glassformer.data.columns.schema import LIKE_NAMES
 from glassformer.data.io.table import Table, text_parts
 from glassformer.data.order import Ints
 
-FEWEST_ROWS = 50
-"""Fewer rows tell nothing of groups."""
-FEWEST_GROUPS = 10
-"""Fewer groups are a property of rows, such as a category, and not where they come from."""
-MORE_OFTEN = 0.1
-"""Pairs of one group that agree so much more often than pairs at large deserve a word …"""
-DEVIATIONS = 5.0
-"""… if that is so many standard deviations more than with the labels shuffled …"""
+MIN_ROWS = 50
+"""Minimum number of rows for findings on groups."""
+MIN_GROUPS = 10
+"""Minimum number of groups; fewer are a category of rows, not their origin."""
+MIN_EXCESS = 0.1
+"""Minimum agreement of rows of one group above that of any two rows."""
+MIN_DEVIATIONS = 5.0
+"""Minimum agreement above that with shuffled labels, in standard deviations of the shuffles."""
 SHUFFLES = 20
-"""… so many times."""
+"""Number of shuffles."""
 OWNER_NAMES = ("customer", "client", "user", "patient", "person", "subject", "author", "speaker", "account", "student")
 """Names of columns that identify the owner of a row; reported even if the run reads the column."""
 MAX_ROWS = 50_000
 """Maximum number of rows to examine."""
 PERIODS = 10
-"""Stretches of time with as many rows each."""
+"""Number of periods with equally many rows."""
 
 
 def group_findings(table: Table, columns: Columns, labels: Sequence[str], rows: Sequence[int]) -> Iterator[str]:
-    """One line for each column that tells the label: by groups of rows, if it is not read, or by time. `labels`: those
-    of `rows`."""
+    """Yield a finding for each column that predicts the label: by groups of rows, if it is not read, or by time.
+
+    `labels`: the labels of `rows`.
+    """
     if columns.label is None:
         return
     labelled = [place for place, label in enumerate(labels) if not lacks_label(label, columns.label_kind)][:MAX_ROWS]
     rows, labels = [rows[place] for place in labelled], [labels[place] for place in labelled]
-    if len(rows) < FEWEST_ROWS:
+    if len(rows) < MIN_ROWS:
         return
     if columns.label_kind == NUMBER:
         agreement = partial(_number_agreement, ranks=_ranks(labels))
@@ -65,7 +66,7 @@ def group_findings(table: Table, columns: Columns, labels: Sequence[str], rows: 
             continue
         groups = _numbered(values)
         count = int(groups.max()) + 1
-        if FEWEST_GROUPS <= count <= len(rows) / 2 and (shares := agreement(groups)) is not None:
+        if MIN_GROUPS <= count <= len(rows) / 2 and (shares := agreement(groups)) is not None:
             how = "correlated labels" if columns.label_kind == NUMBER else "share labels"
             alike = sentence(__name__, how, inside=shares[0], at_large=shares[1])
             yield sentence(__name__, "group", name=name, alike=alike)
@@ -80,7 +81,7 @@ def _ranks(labels: Sequence[str]) -> NDArray[np.float64]:
 
 
 def _periods(values: Sequence[str]) -> Ints | None:
-    """Which stretch of time each row is of; None, where the values are no dates."""
+    """Return the period of each row; None if the values are not dates."""
     times = np.array([time.timestamp() for time in times_of(values) if time is not None])
     if len(times) < len(values):
         return None
@@ -89,13 +90,13 @@ def _periods(values: Sequence[str]) -> Ints | None:
 
 
 def _numbered(values: Sequence[str]) -> Ints:
-    """Equal values have equal numbers, from 0 on. (In an array of texts, each takes as much as the longest.)"""
+    """Return a number for each value, from 0. (In an array, each text would need the memory of the longest.)"""
     numbers: dict[str, int] = {}
     return np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=np.int64)
 
 
 def _agreement(groups: Ints, answers: Ints) -> tuple[float, float] | None:
-    """How often two rows of one group have one answer, and two rows at large; None, where chance explains it."""
+    """Return how often two rows of one group, and any two rows, have the same answer; None if it is not significant."""
 
     def share(order: NDArray[np.int64]) -> float:
         together = np.unique(groups * (int(answers.max()) + 1) + answers[order], return_counts=True)[1]
@@ -123,11 +124,11 @@ def _beyond_chance(
     chance, rows = np.random.default_rng(0), len(groups)
     inside = measure(np.arange(rows))
     shuffled = [measure(chance.permutation(rows)) for _ in range(SHUFFLES)]
-    if inside - at_large < MORE_OFTEN or inside - np.mean(shuffled) < DEVIATIONS * np.std(shuffled):
+    if inside - at_large < MIN_EXCESS or inside - np.mean(shuffled) < MIN_DEVIATIONS * np.std(shuffled):
         return None
     return inside, float(at_large)
 
 
 def _pairs(counts: NDArray[np.int64]) -> float:
-    """Pairs within so many each."""
+    """Return the number of ordered pairs within groups of these sizes."""
     return float((counts * (counts - 1.0)).sum())

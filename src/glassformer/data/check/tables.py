@@ -1,4 +1,4 @@
-"""What deserves attention in a table before anything is learned from it."""
+"""Findings about a table before a model learns from it."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,13 +26,13 @@ from glassformer.data.wording import EXAMPLES, counted, lines_in_words, listed
 
 T = TypeVar("T")
 
-UNEVEN = 10
-"""A largest class this many times the smallest deserves a word."""
+MIN_IMBALANCE = 10
+"""Ratio of the largest to the smallest class from which classes are reported as uneven."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """How lengths are spread: nine texts in ten are at most `p90` long."""
+    """Distribution of lengths; 90 % of the texts have at most the length `p90`."""
 
     min: int
     median: int
@@ -43,7 +43,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Class:
-    """A label, and how many rows have it."""
+    """A label and its number of rows."""
 
     name: str
     count: int
@@ -52,7 +52,7 @@ class Class:
 
 @dataclass(frozen=True)
 class Amounts:
-    """The numbers of a regression."""
+    """Range and mean of numeric labels."""
 
     min: float
     mean: float
@@ -61,19 +61,19 @@ class Amounts:
 
 @dataclass(frozen=True)
 class DataCheck:
-    """Counts of a data set, and what is odd about it."""
+    """Counts of a data set, and findings about it."""
 
     counts: dict[str, int]
     lengths: dict[str, Spread | None]
     """Lengths of the texts that are not empty, by their unit; None if they are unknown."""
     findings: list[str]
-    """One sentence for each thing that is odd, the gravest first."""
+    """One sentence per anomaly, the most serious first."""
     classes: list[Class] = field(default_factory=list)
-    """The largest first."""
+    """Classes, the largest first."""
     amounts: Amounts | None = None
-    """The labels that are numbers."""
+    """Numeric labels; None for other labels."""
     not_read: dict[str, str] = field(default_factory=dict)
-    """Every column that is not read, and why."""
+    """The reason for every column that is not read."""
 
     def to_dict(self) -> dict[str, Any]:
         values = asdict(self)
@@ -155,14 +155,14 @@ def _labels(table: Table, columns: Columns, rows: list[int]) -> list[str]:
 
 
 def spread_of(values: Sequence[int] | None) -> Spread | None:
-    """Return how lengths are spread; None without lengths."""
+    """Return the distribution of lengths; None without lengths."""
     if not values:
         return None
     return Spread(*(int(value) for value in np.percentile(values, [0, 50, 90, 99, 100], method="inverted_cdf")))
 
 
 def occurrences_of(values: Iterable[T]) -> dict[T, list[int]]:
-    """Each value, and the rows that have it."""
+    """Return the rows of each value."""
     rows: dict[T, list[int]] = {}
     for row, value in enumerate(values):
         rows.setdefault(value, []).append(row)
@@ -188,13 +188,13 @@ def _contradictions(
 
 
 def _amounts(labels: list[str]) -> Amounts | None:
-    """The least, the mean and the largest of the labels that are numbers."""
+    """Return the range and mean of numeric labels; None without any."""
     numbers = [number for label in labels if (number := number_in(label)) is not None]
     return Amounts(min(numbers), sum(number / len(numbers) for number in numbers), max(numbers)) if numbers else None
 
 
 def _label_findings(classes: Sequence[Class], contradictions: Sequence[list[int]], noun: str) -> Iterator[str]:
-    """Yield findings on the labels, the gravest first."""
+    """Yield findings on the labels, the most serious first."""
     if len(classes) == 1 and classes[0].share == 1:
         yield sentence(__name__, "one label", name=classes[0].name)
     if contradictions:
@@ -203,7 +203,7 @@ def _label_findings(classes: Sequence[Class], contradictions: Sequence[list[int]
         )
         texts = counted(len(contradictions), f"{noun} occurs", f"{noun}s occur")
         yield sentence(__name__, "contradictions", count=texts, shown=shown)
-    if classes and (times := classes[0].count / classes[-1].count) >= UNEVEN:
+    if classes and (times := classes[0].count / classes[-1].count) >= MIN_IMBALANCE:
         yield sentence(__name__, "uneven", first=classes[0], last=classes[-1], times=times)
     yield from odd_labels({item.name: item.count for item in classes})
 
@@ -213,7 +213,7 @@ def place_of(noun: str) -> str:
 
 
 def _column_findings(table: Table, columns: Columns) -> Iterator[str]:
-    """One line each: values that are no numbers or dates, empty ones, columns that are the same in every row."""
+    """Yield findings on columns: values that are not numbers or dates, empty values, and columns with one value."""
     if columns.kind == MIXED and columns.text is not None:
         texts = table.texts(columns.text)
         if empty := sum(not text.strip() for text in texts):
@@ -241,7 +241,7 @@ def _refused_numbers(values: Sequence[str], lines: Sequence[int]) -> list[str]:
 
 
 def _refused_dates(values: Sequence[str], lines: Sequence[int], order: str) -> list[str]:
-    """Return findings on the values of a column of dates that are not dates, or are written in another order."""
+    """Return findings on the values of a date column that are not dates or have another order."""
     unread = unread_dates(values, order)
     odd = [lines[row] for row in unread.pop(None, [])]
     swapped = sorted(lines[row] for rows in unread.values() for row in rows)

@@ -1,4 +1,4 @@
-"""What deserves attention in plain texts, or in pairs of texts, before a model learns from them."""
+"""Findings about plain texts or pairs of texts before a model learns from them."""
 
 from collections.abc import Callable, Sequence
 from itertools import compress
@@ -47,13 +47,12 @@ def check_texts(source: Source, same_text: str = NORMAL) -> DataCheck:
 # --- pairs ---
 
 Lengths = Callable[[list[str]], list[int]]
-"""Counts the tokens of texts, END among them."""
+"""Returns the number of tokens of each text, with END."""
 
-TIMES_OFF = 3
-"""A target so many times as long, or as short, as the pairs' usual one is odd …"""
-
-CHARACTERS_OFF = 10
-"""… if it is also off by so many characters: "Hi." may well be "Guten Tag!"."""
+MIN_RATIO = 3
+"""Ratio of a target's length to its usual length (or the inverse) from which the length is odd …"""
+MIN_DIFFERENCE = 10
+"""… if the difference is also at least this number of characters: "Hi." may be "Guten Tag!"."""
 
 
 def check_pairs(
@@ -66,7 +65,7 @@ def check_pairs(
     target_lengths: Lengths | None = None,
     same_text: str = NORMAL,
 ) -> DataCheck:
-    """Check a table of pairs. Counts other than those of empty sides are of the pairs without an empty side.
+    """Check a table of pairs. All counts except those of empty sides are of pairs without an empty side.
 
     `source`, `target`: columns; `target_lengths`: unset, `lengths` counts both sides; `same_text`: the setting.
     """
@@ -96,7 +95,7 @@ def check_pairs(
     findings = [
         *finding("empty source", no_source),
         *finding("empty target", no_target),
-        *finding("odd length", odd, times=TIMES_OFF, ratio=ratio),
+        *finding("odd length", odd, times=MIN_RATIO, ratio=ratio),
         *finding("copy", copies),
         *finding("repeat", again, row="row", noun="pair", differently=differently),
         *near_finding(near, "source", sources, lines),
@@ -126,7 +125,7 @@ def check_pairs(
 def _odd_lengths(
     lines: Sequence[int], sources: Sequence[str], targets: Sequence[str]
 ) -> tuple[float | None, list[int]]:
-    """The usual ratio, and the lines of pairs that are far from it, the farthest first."""
+    """Return the usual ratio of lengths, and the lines of pairs with an odd length, the oddest first."""
     if not lines:
         return None, []
     source = np.array([len(text) for text in sources], dtype=np.float64)
@@ -134,7 +133,7 @@ def _odd_lengths(
     usual = float(np.median(target / source))
     expected = usual * source
     off = np.maximum(target / expected, expected / target)
-    odd = np.flatnonzero((off > TIMES_OFF) & (np.abs(target - expected) >= CHARACTERS_OFF))
+    odd = np.flatnonzero((off > MIN_RATIO) & (np.abs(target - expected) >= MIN_DIFFERENCE))
     return usual, [lines[row] for row in odd[np.argsort(-off[odd], kind="stable")].tolist()]
 
 

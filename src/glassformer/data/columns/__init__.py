@@ -1,1 +1,1 @@
-"""What each column of a table is for."""
+"""The role and the values of each column of a table."""

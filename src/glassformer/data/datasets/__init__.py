@@ -1,1 +1,1 @@
-"""Data sets by name: embedded ones, and those of the hub."""
+"""Data sets by name: embedded ones, and those of the Hugging Face hub."""

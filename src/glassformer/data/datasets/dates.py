@@ -1,4 +1,4 @@
-"""Dates as people write them in many languages, and the same in ISO 8601; the ways of writing are Babel's."""
+"""Pairs of dates as people write them in many languages (by Babel) and in ISO 8601."""
 
 import functools
 import re
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from babel.dates import DateTimePattern
 
 LANGUAGES: dict[str, list[str]] = load_facts("dates")["languages"]
-"""Each with the places whose ways of writing are used. The first so many of them are asked for."""
+"""Locales by language. The parameter `languages` selects the first ones."""
 
 YEARS = range(1900, 2100)
 HELD_OUT = 40
-"""Years that only the test has."""
+"""Number of years that only the test set has."""
 
 ZEROS: dict[str, str] = load_facts("dates")["zeros"]
-"""Digits of their own that people still write, known by their zero."""
+"""The zeros of native digits that are still in use."""
 
 QUOTED = re.compile(r"'[^']*'")
 FIELD = re.compile(r"([A-Za-z])\1*")
 QUOTED_OR_FIELD = re.compile(f"{QUOTED.pattern}|{FIELD.pattern}")
 WRITTEN = re.compile(r"y|yyyy|[ML]{1,4}|dd?|[Ec]{1,4}|G{1,4}")
-"""The fields a way of writing may have: no year of two digits, no name cut down to one letter."""
+"""Fields that a pattern may have: no year of two digits, no name of one letter."""
 
 MARKS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
-"""Which way a text runs: nobody types them. What keeps Persian letters apart stays, for that is spelling."""
+"""Marks of text direction, which people do not type. The non-joiner of Persian stays, since it is spelling."""
 
 ISO_SPANS: tuple[Span, ...] = ((0, 4), (5, 7), (8, 10))
 """Characters of year, month and day in ISO 8601."""
@@ -52,14 +52,14 @@ NUMBER = re.compile(r"\d+")
 
 
 def date_rows(rows: int, seed: int, languages: int) -> list[tuple[str, str]]:
-    """Dates to learn from, as they are written and in ISO 8601, each writing once."""
+    """Return training dates, as written and in ISO 8601; no text occurs twice."""
     held_out = held_out_years(seed)
     years = [year for year in YEARS if year not in held_out]
     return _rows(rows, Random(f"dates {seed}"), years, languages)
 
 
 def date_test_rows(rows: int, seed: int, languages: int) -> list[tuple[str, str]]:
-    """A quarter as many again, in the years that training never sees."""
+    """Return a quarter as many test dates, in years that training does not have."""
     return _rows(-(-rows // 4), Random(f"test of dates {seed}"), sorted(held_out_years(seed)), languages)
 
 
@@ -125,17 +125,17 @@ def unmark(marked: str) -> tuple[str, list[Span]]:
     return text, [(start, end) for start, end in borders.values()]
 
 
-# --- ways of writing ---
+# --- formats ---
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way to write a date."""
+    """A format of dates."""
 
     locale: "Locale"
     pattern: "DateTimePattern"
     digits: dict[int, str]
-    """What stands for 0 to 9, where it is not these."""
+    """Native digits by the digits 0 to 9; empty for a format without them."""
 
     def write(self, day: date) -> str:
         return "".join(UNMARKED.findall(self.write_marked(day)))
@@ -148,7 +148,7 @@ class Way:
 
 @functools.cache
 def ways_of_writing(language: str) -> tuple[Way, ...]:
-    """Ways with names or numbers, long or short, and in each kind of digits; always with the whole year."""
+    """Return the formats of a language: with names or numbers, long or short, in each kind of digits."""
     from babel import Locale
     from babel.dates import parse_pattern
 
@@ -157,7 +157,7 @@ def ways_of_writing(language: str) -> tuple[Way, ...]:
         locale = Locale.parse(place)
         patterns = [parse_pattern(_mark(pattern)) for pattern in sorted(_patterns(locale))]
         ways += [Way(locale, pattern, digits) for digits in _digits(locale) for pattern in patterns]
-    # Vietnamese may count its weekdays: with a fourth number, nobody could tell which of them is which.
+    # Vietnamese numbers its weekdays; with a fourth number, a date would be ambiguous.
     return tuple(way for way in ways if len(NUMBER.findall(way.write(MONDAY))) <= 3)
 
 
@@ -177,19 +177,19 @@ def _fields(pattern: str) -> Iterator[str]:
 
 
 def _digits(locale: "Locale") -> list[dict[int, str]]:
-    """What 0 to 9 become: themselves, and the language's own."""
+    """Return the translations of digits: none, and native digits if there are any."""
     zero = ZEROS.get(locale.other_numbering_systems.get("native", ""))
     return [{}] + ([{ord("0") + digit: chr(ord(zero) + digit) for digit in range(10)}] if zero else [])
 
 
-# --- what a text can mean ---
+# --- the possible meanings of a text ---
 
 Reading = tuple[int, int]
-"""The place of the day among the numbers besides the year, and the month; 0: the other number."""
+"""Position of the day among the numbers other than the year, and the month; 0: the other number is the month."""
 
 
 def meanings(text: str) -> set[date]:
-    """Every date that a text with a year means in any of the languages."""
+    """Return every date that a text with a year means in any language."""
     numbers = [int(number) for number in NUMBER.findall(text)]
     year = next(number for number in numbers if number in YEARS)
     numbers.remove(year)
@@ -203,13 +203,13 @@ def meanings(text: str) -> set[date]:
 
 
 def shape_of(text: str) -> str:
-    """What is left of a text without its numbers, its commas and its capitals."""
+    """Return a text without its digits, commas and capitals."""
     return NUMBER.sub(lambda number: "#" * (4 if len(number.group()) == 4 else 1), COMMAS.sub("", text).lower())
 
 
 @functools.cache
 def readings() -> dict[str, set[Reading]]:
-    """How texts of each shape are read. A week from the 13th on has every weekday, and no day that could be a month."""
+    """Return the readings of each shape. A week from the 13th has every weekday, and no day that could be a month."""
     week = [[date(2023, month, day) for day in range(13, 20)] for month in range(1, 13)]
     found: dict[str, set[Reading]] = defaultdict(set)
     for language in LANGUAGES:

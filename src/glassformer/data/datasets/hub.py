@@ -1,6 +1,6 @@
 """Data sets of the Hugging Face hub, or saved on this machine by its library: hf:NAME, hf:NAME:CONFIG, hf:FOLDER.
 
-Without a split (hf:NAME#SPLIT) the data is the split `train`; what the data set holds out itself is held out here too.
+Without a split (hf:NAME#SPLIT), the split `train` is read, and its validation and test splits are held out.
 """
 
 import functools
@@ -22,35 +22,35 @@ from glassformer.data.io.rows import as_text
 
 TRAIN = "train"
 HELD_OUT = {"validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
-"""What the splits that become these parts are called; the first that is there is taken."""
+"""Names of splits for each part; the first that exists is used."""
 
-TOGETHER = 1024
-"""Rows unpacked at once."""
+BATCH_ROWS = 1024
+"""Rows that are unpacked at once."""
 
 UNREADABLE = ("Image", "Audio", "Video", "Pdf", "Nifti", "Array2D", "Array3D", "Array4D", "Array5D")
-"""Kinds of columns that are neither texts nor numbers; they are left out."""
+"""Types of columns that are neither texts nor numbers and are left out."""
 
 PAIR = "translation"
-"""A column of one text in several languages: it becomes a column for each of them."""
+"""A column with a text in several languages, which becomes one column per language."""
 
 HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 
 
 @dataclass(frozen=True)
 class HubName:
-    """What a name asks for."""
+    """The parts of a name."""
 
     spec: str
     """The name, as the user gave it."""
     folder: Path | None
-    """Where the data set lies, if it was saved on this machine."""
+    """Folder of a data set that was saved on this machine."""
     name: str
     config: str | None
     split: str | None
 
 
 def open_hub(spec: str) -> Dataset:
-    """One split, its columns known and its rows read when they are asked for."""
+    """Open one split; its rows are read later."""
     named = _parse_name(spec)
     split = _choose_split(named, _splits(named))
     columns = hub_columns(split.features)
@@ -58,13 +58,13 @@ def open_hub(spec: str) -> Dataset:
         raise DataError(f"{spec}: no column holds texts, numbers or classes (columns: {', '.join(split.features)})")
     names = tuple(column.name for column in columns)
     read = {column.origin for column in columns}
-    lost = [name for name in split.features if name not in read]
-    note = f"left out: {', '.join(lost)} (neither text nor number)" if lost else ""
+    omitted = [name for name in split.features if name not in read]
+    note = f"left out: {', '.join(omitted)} (neither text nor number)" if omitted else ""
     return Dataset(spec, functools.partial(_rows, spec, split, columns), columns=names, note=note)
 
 
 def own_parts(spec: str, said: Mapping[str, Any]) -> dict[str, str]:
-    """The settings that name what a data set holds out itself, where nobody said what to hold out."""
+    """Return settings that hold out the data set's own splits, unless the user set these parts (`said`)."""
     named = _parse_name(spec)
     if named.split is not None:
         return {}
@@ -84,7 +84,7 @@ def own_parts(spec: str, said: Mapping[str, Any]) -> dict[str, str]:
 
 
 def whole_name(spec: str) -> str:
-    """The name, with a folder's path as it leads from anywhere on this machine."""
+    """Return the name, with the absolute path of a folder."""
     named = _parse_name(spec)
     if named.folder is None:
         return spec
@@ -114,7 +114,7 @@ def _choose_split(named: HubName, splits: Mapping[str, Any]) -> Any:
 
 
 def _splits(named: HubName) -> dict[str, Any]:
-    """Every split by its name, mapped from the disk."""
+    """Return every split by name, mapped from disk."""
     try:
         datasets: Any = importlib.import_module("datasets")
     except ImportError:
@@ -124,14 +124,14 @@ def _splits(named: HubName) -> dict[str, Any]:
     _check_names(named, named.folder)
     try:
         found = datasets.load_from_disk(str(named.folder), keep_in_memory=False)
-    except Exception as error:  # what a damaged file leads to depends on where it is damaged
+    except Exception as error:  # damaged files raise any kind of error
         raise _damage(named.spec, error) from None
     return dict(found) if isinstance(found, dict) else {TRAIN: found}
 
 
 @functools.cache
 def _download(datasets: Any, name: str, config: str | None) -> dict[str, Any]:
-    """Every split, from the hub or kept here of an earlier time. Code that a data set brings along is never run."""
+    """Return every split from the hub or the local cache. Code in a data set is never executed."""
     if hasattr(datasets.config, "HF_DATASETS_TRUST_REMOTE_CODE"):
         datasets.config.HF_DATASETS_TRUST_REMOTE_CODE = False
     return dict(datasets.load_dataset(name, config))
@@ -141,7 +141,7 @@ def _of_hub(datasets: Any, named: HubName) -> dict[str, Any]:
     try:
         with quiet_hub():
             return _download(datasets, named.name, named.config)
-    except Exception as error:  # the library raises nothing more exact
+    except Exception as error:  # the library raises many kinds of errors
         words = first_line(error)[:200]
         hint = f": name it, as {HUB}{named.name}:CONFIG" if "config" in words.lower() else ""
         why = refusal(error, f"datasets/{named.name}", f"or name a folder that save_to_disk wrote, {HUB}FOLDER")
@@ -149,7 +149,7 @@ def _of_hub(datasets: Any, named: HubName) -> dict[str, Any]:
 
 
 def _check_names(named: HubName, folder: Path) -> None:
-    """Refuse a folder that is no data set, or whose files name others outside of it."""
+    """Raise `DataError` for a folder that is not a data set, or whose files refer to files outside of it."""
     listing, state = folder / "dataset_dict.json", folder / "state.json"
     if not listing.is_file() and not state.is_file():
         raise DataError(f"{named.spec}: save_to_disk wrote no data set there: give the folder without {HUB}")
@@ -171,7 +171,7 @@ def _is_plain(name: object) -> bool:
 
 
 def _damage(spec: str, error: BaseException) -> DataError:
-    why = first_line(error)[:200]  # a file that is missing is damage of the data set, too
+    why = first_line(error)[:200]  # also for a missing file
     return DataError(f"{spec} is damaged, or no data set: write it anew with save_to_disk ({why})")
 
 
@@ -182,11 +182,11 @@ def _damage(spec: str, error: BaseException) -> DataError:
 class HubColumn:
     name: str
     origin: str
-    """The column that it is read from."""
+    """The column of the data set."""
     inner: str | None
-    """Which value, of a column that holds several by name."""
+    """Key of the value in a column with several values by name."""
     feature: Any
-    """What the data set says of its values."""
+    """The type of its values, in the library's terms."""
 
     def texts(self, values: Sequence[Any]) -> Iterator[str]:
         for value in values:
@@ -196,7 +196,7 @@ class HubColumn:
 
 
 def hub_columns(features: Mapping[str, Any]) -> tuple[HubColumn, ...]:
-    """The columns that can be read."""
+    """Return the columns that can be read."""
     found: dict[str, HubColumn] = {}
     for name, feature in features.items():
         if type(feature).__name__ in UNREADABLE:
@@ -209,7 +209,7 @@ def hub_columns(features: Mapping[str, Any]) -> tuple[HubColumn, ...]:
 
 
 def labels_are_secret(split: Any) -> bool:
-    """Whether a split has classes and tells none of them."""
+    """Return whether a split has classes but no labels."""
     classes = [name for name, feature in split.features.items() if _is_class(feature)]
     return any(
         len(split) > 0 and all(value in (None, -1) for value in split.data.column(name).unique().to_pylist())
@@ -230,7 +230,7 @@ def _is_class(feature: Any) -> bool:
 
 
 def _class_name(value: Any, feature: Any) -> Any:
-    """The number of a class as its name, wherever it stands in a list; one that is kept secret as nothing."""
+    """Replace the numbers of classes by names, also in lists; secret labels become None."""
     if isinstance(value, list):
         inner = feature[0] if isinstance(feature, list) and feature else getattr(feature, "feature", None)
         return [_class_name(one, inner) for one in value]
@@ -245,39 +245,42 @@ def _class_name(value: Any, feature: Any) -> Any:
 
 
 def _rows(spec: str, split: Any, columns: tuple[HubColumn, ...]) -> Iterator[Row]:
-    """A batch at a time, as the files have them: nothing is decoded but what is read."""
+    """Yield the rows batch by batch; only columns that are read are decoded."""
     if not len(split):
         raise DataError(f"{spec} has no rows")
     wanted = list(dict.fromkeys(column.origin for column in columns))
     try:
-        for batch in split.select_columns(wanted).with_format("arrow").iter(batch_size=TOGETHER):
+        for batch in split.select_columns(wanted).with_format("arrow").iter(batch_size=BATCH_ROWS):
             values = {name: batch.column(name).to_pylist() for name in wanted}
             yield from zip(*(column.texts(values[column.origin]) for column in columns), strict=True)
-    except Exception as error:  # of the library, or of Arrow
+    except Exception as error:  # from the library or Arrow
         raise _damage(spec, error) from None
 
 
-# --- what the hub may answer instead of a model or a data set ---
+# --- errors of the hub ---
 
 LIBRARY = "huggingface_hub"
 GATED = "GatedRepoError"
 NOT_THERE = {"RepositoryNotFoundError", "DatasetNotFoundError", "RevisionNotFoundError"}
 REFUSALS: tuple[tuple[set[str], str], ...] = (
-    ({GATED}, "its owner asks who wants it: ask for access at {page}, then log in with `hf auth login`"),
+    ({GATED}, "its owner grants access on request: ask at {page}, then log in with `hf auth login`"),
     (
         {"LocalEntryNotFoundError", "ConnectionError", "TransportError"},
-        "the hub cannot be reached, and nothing of it is kept here: check the network, {instead}",
+        "the hub cannot be reached, and there is no local copy: check the network, {instead}",
     ),
-    ({"EntryNotFoundError"}, "the hub has no such file: those that there are stand at {page}/tree/main"),
-    (NOT_THERE, "the hub has none of this name that you may read: check the name; for a private one, `hf auth login`"),
+    ({"EntryNotFoundError"}, "the hub has no such file: see {page}/tree/main"),
+    (
+        NOT_THERE,
+        "the hub has nothing with this name that you may read: check the name; if it is private, `hf auth login`",
+    ),
 )
-"""Its libraries' kinds of errors by name, so that none of them need be installed (of several alike, the base), and what
-each means; the first that fits."""
+"""Names of error classes (or their base classes), so that their libraries need not be installed, and messages; the
+first match counts."""
 
 
 @contextmanager
 def quiet_hub() -> Iterator[None]:
-    """While a library asks the hub, it does not talk of its retries."""
+    """Silence the library's messages on retries."""
     logger = logging.getLogger(LIBRARY)
     before = logger.level
     logger.setLevel(logging.ERROR)
@@ -288,9 +291,9 @@ def quiet_hub() -> Iterator[None]:
 
 
 def refusal(error: Exception, page: str, instead: str) -> str | None:
-    """Why the hub did not give what was asked for, and what to do; None: another error.
+    """Return why the hub refused a request, and what to do; None for other errors.
 
-    `page`: where it is on the hub; `instead`: what else to do without a network.
+    `page`: its page on the hub; `instead`: what to do without a network.
     """
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if kinds & NOT_THERE and "gated" in str(error):

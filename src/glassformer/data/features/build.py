@@ -1,4 +1,4 @@
-"""How an example becomes what a model reads, whatever kind it is of: learned, saved, and read again."""
+"""Learn, save and load the features of texts, tables, images and their combinations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from glassformer.config.presets import IMAGE, MIXED, TABLE, TEXT
 from glassformer.config.resolve import Config
 from glassformer.data.columns.inference import Columns
 from glassformer.data.features.images import ImageFeatures, ImageInputs
-from glassformer.data.features.inputs import Features, Inputs, Tensors
+from glassformer.data.features.inputs import Answers, Features, Inputs, Tensors
 from glassformer.data.features.tables import TableFeatures, TableInputs
 from glassformer.data.features.texts import Examples, encode_examples
 from glassformer.data.split.labelled import Labelled
@@ -22,7 +22,7 @@ from glassformer.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class TextFeatures(Features):
-    """Its tokens; all that was learned is in the tokenizer."""
+    """Tokens of a text; all that is learned is in the tokenizer."""
 
     tokenizer: Tokenizer
     context: int
@@ -36,12 +36,12 @@ class TextFeatures(Features):
     def words(self) -> str:
         return "the text"
 
-    def inputs(self, part: Labelled, answers: NDArray[Any]) -> Examples:
+    def inputs(self, part: Labelled, answers: Answers) -> Examples:
         return encode_examples(part.texts, answers, self.tokenizer, context=self.context, framed=self.framed)
 
 
 class _Kinds:
-    """Features or inputs of several kinds: a text, columns and an image, each of which may be missing."""
+    """Features or inputs of a text, columns and an image, each of which may be missing."""
 
     text: Any
     table: Any
@@ -49,7 +49,7 @@ class _Kinds:
 
     @property
     def kinds(self) -> dict[str, Any]:
-        """The kinds that are there, in the order in which a model reads them."""
+        """The kinds that are present, in the order in which a model reads them."""
         kinds = {TEXT: self.text, TABLE: self.table, IMAGE: self.image}
         return {name: kind for name, kind in kinds.items() if kind is not None}
 
@@ -60,9 +60,9 @@ class _Kinds:
 
 @dataclass(frozen=True, eq=False)
 class MixedInputs(_Kinds, Inputs):  # type: ignore[override]
-    """What the examples of each kind are called with, one kind after the other."""
+    """Inputs of several kinds; a model is called with the tensors of one kind after the other."""
 
-    answers: NDArray[Any]
+    answers: Answers
     texts: Sequence[str]
     text: Examples | None = None
     table: TableInputs | None = None
@@ -110,22 +110,20 @@ class MixedFeatures(_Kinds, Features):  # type: ignore[override]
     def words(self) -> str:
         return "; ".join(kind.words for kind in self.kinds.values())
 
-    def inputs(self, part: Labelled, answers: NDArray[Any]) -> MixedInputs:
+    def inputs(self, part: Labelled, answers: Answers) -> MixedInputs:
         kinds = {name: kind.inputs(part, answers) for name, kind in self.kinds.items()}
         return MixedInputs(answers, part.texts, **kinds)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {name: kind.to_json() for name, kind in self.kinds.items() if name != TEXT}
 
 
 def learn_features(
     config: Config, part: Labelled, tokenizer: Tokenizer | None, columns: Columns | None = None
 ) -> Features:
-    """`part`: the training part. `tokenizer`: where the examples have words. `columns`: how they are written."""
+    """Learn features from the training part. `tokenizer`: for texts. `columns`: spelling of columns."""
     text = None if tokenizer is None else text_features(tokenizer, config)
-    table = None
-    if part.columns:
-        table = TableFeatures.learn(part, columns, config.data.rare_values)
+    table = TableFeatures.learn(part, columns, config.data.rare_values) if part.columns else None
     image = None if part.pixels is None else ImageFeatures.learn(part, config)
     return _of_kind(config.data.kind, text, table, image)
 
@@ -135,14 +133,14 @@ def text_features(tokenizer: Tokenizer, config: Config) -> TextFeatures:
 
 
 def read_features(value: Any, tokenizer: Tokenizer | None, config: Config, source: str) -> Features:
-    """What `to_json` wrote."""
+    """Read the features that `to_json` returned."""
     text, kind = None if tokenizer is None else text_features(tokenizer, config), config.data.kind
     try:
         kinds = value if kind == MIXED else {kind: value}
         table = TableFeatures.from_json(kinds[TABLE]) if TABLE in kinds else None
         image = ImageFeatures.from_json(kinds[IMAGE], config) if IMAGE in kinds else None
     except (KeyError, TypeError, ValueError, AttributeError, RunError) as error:
-        raise RunError(f"{source} is damaged: it does not say how its examples are read ({error})") from None
+        raise RunError(f"{source} is damaged: the features of its examples cannot be read ({error})") from None
     return _of_kind(kind, text, table, image)
 
 

@@ -1,4 +1,4 @@
-"""Images as a model reads them: of one size, each channel in spreads from its mean."""
+"""Images as a model reads them: of one size, with standardised channels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from glassformer.config.errors import RunError, SettingError
 from glassformer.config.resolve import Config
-from glassformer.data.features.inputs import Features, Inputs, Tensors
+from glassformer.data.features.inputs import Answers, Features, Inputs, Tensors
 from glassformer.data.io.pictures import fit_picture
 from glassformer.data.split.labelled import Labelled
 from glassformer.models.inputs import Shape
@@ -23,19 +23,20 @@ class ImageFeatures(Features):
     size: tuple[int, int]
     """Height and width."""
     mean: tuple[float, ...]
-    """The mean of each channel in the training part, white being 1."""
+    """Mean of each channel in the training part; white is 1."""
     spread: tuple[float, ...]
+    """Standard deviation of each channel."""
     shift: int = 0
-    """Pixels by which each image is moved in training, at most."""
+    """Maximum number of pixels by which images are shifted in training."""
     flip: bool = False
     """Whether half of the images are mirrored in training."""
     seed: int = 0
     top: int | None = None
-    """The value that was white in arrays that it was learned from."""
+    """The value of white in the training arrays; None for image files."""
 
     @staticmethod
     def learn(part: Labelled, config: Config) -> "ImageFeatures":
-        """What the training part tells of images."""
+        """Learn the size, means and standard deviations from the training part."""
         assert part.pixels is not None
         channels = [part.pixels[..., channel] / np.float32(255) for channel in range(part.pixels.shape[3])]
         return ImageFeatures(
@@ -57,7 +58,7 @@ class ImageFeatures(Features):
         colours = "grey" if len(self.mean) == 1 else "colours"
         return f"images of {self.size[0]}×{self.size[1]} pixels (height × width), {colours}"
 
-    def inputs(self, part: Labelled, answers: NDArray[Any]) -> "ImageInputs":
+    def inputs(self, part: Labelled, answers: Answers) -> "ImageInputs":
         assert part.pixels is not None
         pixels, remarks = part.pixels, tuple[str, ...]()
         if pixels.shape[1:] != (*self.size, len(self.mean)):
@@ -68,7 +69,7 @@ class ImageFeatures(Features):
                 remarks = (f"images of {was} pixels are brought to the {is_now} that this model reads",)
         return ImageInputs(pixels, answers, part.texts, self, remarks)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {"size": list(self.size), "mean": list(self.mean), "spread": list(self.spread), "top": self.top}
 
     @staticmethod
@@ -86,11 +87,11 @@ class ImageFeatures(Features):
 
 @dataclass(frozen=True, eq=False)
 class ImageInputs(Inputs):
-    """Pixels as they were read; each batch is brought to spreads from the mean when it is taken."""
+    """Pixels as they were read; each batch is standardised when it is taken."""
 
     pixels: NDArray[np.uint8]
     """N×H×W×C."""
-    answers: NDArray[Any]
+    answers: Answers
     texts: Sequence[str]
     features: ImageFeatures
     remarks: tuple[str, ...] = ()
@@ -118,7 +119,7 @@ class ImageInputs(Inputs):
         return (flip_pixels(shift_pixels(pixels, offsets), mirrored),)
 
 
-# --- images changed a little in training ---
+# --- augmentation in training ---
 
 PixelTensor = Shaped[Tensor, "B C H W"]
 
@@ -126,9 +127,9 @@ PixelTensor = Shaped[Tensor, "B C H W"]
 def draw_shifts(
     seed: int, step: int, batch: int, *, shift: int, flip: bool
 ) -> tuple[Int[Tensor, "B 2"], Bool[Tensor, "B"]]:  # fmt: skip
-    """How far each picture of a step's batch moves (−shift … shift, down and right) and whether it is mirrored.
+    """Draw the shift of each picture of a batch (−shift … shift, down and right), and whether it is mirrored.
 
-    With `flip`, every second one is, by chance.
+    With `flip`, half of the pictures are mirrored, chosen at random.
     """
     chance = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(step,)))
     offsets = chance.integers(-shift, shift, size=(batch, 2), endpoint=True)
@@ -137,7 +138,7 @@ def draw_shifts(
 
 
 def shift_pixels(pixels: PixelTensor, offsets: Int[Tensor, "B 2"]) -> PixelTensor:
-    """Each picture moved down and right by its offsets; what comes in at a side repeats the pixels at that edge."""
+    """Shift each picture down and right by its offsets; pixels of the edge fill the gap."""
     batch, channels, height, width = pixels.shape
     down, right = offsets.to(pixels.device).unsqueeze(-1).unbind(1)
     rows = (torch.arange(height, device=pixels.device) - down).clamp(0, height - 1)
@@ -148,5 +149,5 @@ def shift_pixels(pixels: PixelTensor, offsets: Int[Tensor, "B 2"]) -> PixelTenso
 
 
 def flip_pixels(pixels: PixelTensor, which: Bool[Tensor, "B"]) -> PixelTensor:
-    """Some of the pictures mirrored, left and right."""
+    """Mirror the selected pictures horizontally."""
     return torch.where(which.to(pixels.device).view(-1, 1, 1, 1), pixels.flip(-1), pixels)

@@ -1,9 +1,8 @@
-"""Examples as a model reads them, whatever they are: what it is called with, and the answer to each."""
+"""Interfaces of inputs (examples as a model reads them) and of features (which make inputs from a part)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,24 +13,26 @@ from glassformer.data.split.labelled import Labelled
 from glassformer.models.inputs import Shape
 
 Tensors = tuple[Tensor, ...]
+Answers = NDArray[np.int64 | np.float32 | np.float64]
+"""Numbers of classes, or amounts; for several labels per example, N×labels."""
 
-FEWEST_AT_ONCE, BATCHES = 2**11, 16
-"""Tokens in a batch of which nothing is learned where there are few examples; and batches, before these grow."""
+MIN_BATCH_TOKENS, MIN_BATCHES = 2**11, 16
+"""Evaluation batches have at least this number of tokens, and more only if there are at least so many batches."""
 
 
 class Inputs(ABC):
-    """Some examples. A model is called with the tensors that `take` gives, one after the other."""
+    """Examples. A model is called with the tensors that `take` returns."""
 
-    answers: NDArray[Any]
-    """A class number, or a number, for each."""
+    answers: Answers
+    """The number of the class, or the amount, of each example."""
     texts: Sequence[str]
-    """What a person knows each by: its text, its values, its file."""
+    """The text, values or file of each example, for people."""
     noun: str = "example"
-    """What one of them is called."""
+    """Name of one example in messages."""
     remarks: tuple[str, ...] = ()
-    """What was odd about them, in words for a person."""
+    """Messages on anomalies."""
     has_words: bool = False
-    """Texts are among what is read."""
+    """Whether the model reads texts."""
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -39,62 +40,62 @@ class Inputs(ABC):
     @property
     @abstractmethod
     def lengths(self) -> NDArray[np.int64]:
-        """Tokens of each; those of like length go together."""
+        """Number of tokens of each example."""
 
     @abstractmethod
     def take(self, rows: NDArray[np.int64]) -> Tensors:
-        """What a model is called with for these examples."""
+        """Return the tensors of these examples with which a model is called."""
 
     @abstractmethod
     def select(self, rows: NDArray[np.int64]) -> "Inputs":
-        """Only these examples."""
+        """Return only these examples."""
 
     def trim(self, tensors: Tensors) -> Tensors:
-        """The tensors of some of the examples that were taken together, without padding that none of them needs."""
+        """Return the tensors of some examples of a batch without unnecessary padding."""
         return tensors
 
     def augment(self, tensors: Tensors, step: int) -> Tensors:
-        """The tensors of a step of training, where examples are changed a little: a function of seed and step alone."""
+        """Return the tensors of a training step, augmented as a function of seed and step alone."""
         return tensors
 
     def batches(self, tokens: int = TOKENS_AT_ONCE) -> Iterator[tuple[NDArray[np.int64], Tensors]]:
-        """All examples once, those of like length together: which they are, and what a model is called with.
+        """Yield the rows and tensors of batches of similar length, each example once.
 
-        `tokens`: how many a batch may hold, padding among them.
+        `tokens`: maximum number of tokens in a batch, with padding.
         """
         for rows in self.batch_rows(tokens):
             yield rows, self.take(rows)
 
     def batch_rows(self, tokens: int = TOKENS_AT_ONCE) -> Iterator[NDArray[np.int64]]:
-        """Which examples are in each of the batches."""
+        """Yield the rows of each batch."""
         lengths = self.lengths
         order = np.argsort(lengths, kind="stable")
-        # few examples in several batches all the same: else short ones are padded to the longest of all
-        most = min(tokens, max(FEWEST_AT_ONCE, int(lengths.sum()) // BATCHES))
+        # several batches even for few examples, or short ones would be padded to the longest of all
+        most = min(tokens, max(MIN_BATCH_TOKENS, int(lengths.sum()) // MIN_BATCHES))
         for first, last in pairwise(token_borders(most, lengths[order])):
             yield order[first:last]
 
 
 class Features(ABC):
-    """How an example becomes what a model reads: learned from the training part, and saved in the run."""
+    """Rule by which examples become inputs, learned from the training part and saved in the run."""
 
     remarks: tuple[str, ...] = ()
-    """What learning found, in words for a person."""
+    """Messages from learning."""
 
     @property
     @abstractmethod
     def shape(self) -> Shape:
-        """What a model has to know of the examples."""
+        """The facts about examples that a model is built from."""
 
     @abstractmethod
-    def inputs(self, part: Labelled, answers: NDArray[Any]) -> Inputs:
-        """The examples of a part as a model reads them."""
+    def inputs(self, part: Labelled, answers: Answers) -> Inputs:
+        """Return the examples of a part as a model reads them."""
 
-    def to_json(self) -> dict[str, Any]:
-        """What was learned, for a run to keep; nothing, where it is all in the tokenizer."""
+    def to_json(self) -> dict[str, object]:
+        """Return what was learned, except the tokenizer, for the run's card."""
         return {}
 
     @property
     @abstractmethod
     def words(self) -> str:
-        """What is read, for a person."""
+        """Description of the inputs, for people."""

@@ -1,4 +1,4 @@
-"""Rows of numbers and categories as a model reads them: numbers in spreads from the mean, categories by number."""
+"""Rows of a table as a model reads them: standardised numbers, and categories by number."""
 
 import datetime
 from collections import Counter
@@ -17,15 +17,14 @@ from glassformer.data.columns.heuristics import hold_numbers
 from glassformer.data.columns.inference import Columns
 from glassformer.data.columns.numbers import OTHER_SIGN, plain_cells, read_numbers
 from glassformer.data.columns.schema import empty_in_words, many_categories
-from glassformer.data.features.inputs import Features, Inputs, Tensors
+from glassformer.data.features.inputs import Answers, Features, Inputs, Tensors
 from glassformer.data.io.table import is_empty, require_columns
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.wording import counted, line_in_words, listed
 from glassformer.models.inputs import Shape
 
 MAX_SPREADS = 1e15
-"""How many standard deviations a value may be from the mean. Sums of squares of larger ones overflow in single
-precision."""
+"""Maximum distance of a value from the mean in standard deviations. Squares of larger ones overflow in float32."""
 
 Marks = dict[str, NDArray[np.bool_]]
 """Rows with values not seen in training, by column."""
@@ -33,11 +32,11 @@ Marks = dict[str, NDArray[np.bool_]]
 
 @dataclass(frozen=True, eq=False)
 class TableInputs(Inputs):
-    """A row for each example."""
+    """Numbers and categories of each example."""
 
     numbers: NDArray[np.float32]
     categories: NDArray[np.int64]
-    answers: NDArray[Any]
+    answers: Answers
     texts: Sequence[str]
     remarks: tuple[str, ...] = ()
     outside_range: Marks = field(default_factory=dict)
@@ -62,7 +61,7 @@ class TableInputs(Inputs):
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """Its mean, spread and range in the training part. An empty value counts as the mean."""
+    """Mean, standard deviation and range of a column in the training part. An empty value counts as the mean."""
 
     name: str
     mean: float
@@ -70,9 +69,9 @@ class NumberColumn:
     low: float
     high: float
     flag: bool
-    """Whether some were empty: a second number says of each row whether this one is."""
+    """Whether training had empty values; a second number then marks them in each row."""
     decimal: str = POINT
-    """The sign before a fraction, where both could be meant."""
+    """The decimal sign, for ambiguous numbers."""
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> "NumberColumn":
@@ -84,16 +83,16 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class CategoryColumn:
-    """Its values in the training part. Any other is unknown and has the number 0."""
+    """Values of a column in the training part. Other values are unknown and have the number 0."""
 
     name: str
     values: tuple[str, ...]
     others: bool = False
-    """Whether there were rare values too, which have the number 0 as well."""
+    """Whether training had rare values, which also have the number 0."""
 
     @staticmethod
     def learn(name: str, values: Sequence[str], rare: int) -> "CategoryColumn":
-        """Of many values, those of fewer than `rare` rows are taken as one."""
+        """Learn the values; if there are many, those in fewer than `rare` rows count as unknown."""
         counts = many_categories(values) or Counter()
         kept = {value for value in map(str.strip, values) if counts.get(value, rare) >= rare}
         return CategoryColumn(name, tuple(sorted(kept)), len(kept) < len(counts))
@@ -105,17 +104,17 @@ class CategoryColumn:
 
 @dataclass(frozen=True)
 class DateColumn:
-    """A column of dates. What is read of one are columns of their own, such as "date: weekday"."""
+    """A column of dates, from which the model reads derived columns such as "date: weekday"."""
 
     name: str
     order: str
     first: datetime.datetime
-    """The first date in the training part, from which days are counted."""
+    """The first date in the training part; days are counted from it."""
 
     def parts(self, values: Sequence[str]) -> dict[str, list[str]]:
         return {f"{self.name}: {part}": cells for part, cells in date_parts(values, self.order, self.first).items()}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {"name": self.name, "order": self.order, "first": self.first.isoformat()}
 
     @staticmethod
@@ -130,15 +129,14 @@ class TableFeatures(Features):
     numbers: tuple[NumberColumn, ...]
     categories: tuple[CategoryColumn, ...]
     dates: tuple[DateColumn, ...] = ()
-    """Those that some of the numbers and categories are made of."""
+    """The dates from which some numbers and categories are derived."""
     remarks: tuple[str, ...] = ()
 
     @staticmethod
     def learn(part: Labelled, columns: Columns | None = None, rare: int = 1) -> "TableFeatures":
-        """What the training part tells of its columns. A column that is the same in every row is left out.
+        """Learn from the training part. A column with the same value in every row is left out.
 
-        `columns`: how numbers and dates are written. `rare`: where a column has many categories, those of fewer rows
-        are taken as one.
+        `columns`: spelling of numbers and dates. `rare`: minimum number of rows of a category if there are many.
         """
         numbers: list[NumberColumn] = []
         categories: list[CategoryColumn] = []
@@ -185,7 +183,7 @@ class TableFeatures(Features):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that are read."""
+        """Names of the columns that are read."""
         made = {name for date in self.dates for name in date.parts([])}
         names = [*(column.name for column in self.numbers), *(column.name for column in self.categories)]
         return (*(name for name in names if name not in made), *(date.name for date in self.dates))
@@ -211,7 +209,7 @@ class TableFeatures(Features):
         parts = {"number": numbers, "category": categories}
         return "; ".join(f"{kind} columns: {', '.join(names)}" for kind, names in parts.items() if names)
 
-    def inputs(self, part: Labelled, answers: NDArray[Any]) -> TableInputs:
+    def inputs(self, part: Labelled, answers: Answers) -> TableInputs:
         require_columns(part.origin, self.columns, part.columns)
         for date in self.dates:
             _refuse_other_dates(part, date)
@@ -259,12 +257,12 @@ class TableFeatures(Features):
         return TableInputs(amounts, kinds, answers, part.texts, tuple(remarks), outside_range, unseen_categories)
 
     def cells(self, columns: Mapping[str, list[str]]) -> dict[str, list[str]]:
-        """Values as they are read: numbers as programs write them, dates in their parts."""
+        """Return values as they are read: numbers in Python's notation, and dates in parts."""
         cells = _with_dates(columns, self.dates)
         plain = {name: plain_cells(cells[name], sign).values for name, sign in self.decimals.items()}
         return {**cells, **plain}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "numbers": [asdict(column) for column in self.numbers],
             "categories": [{**asdict(column), "values": list(column.values)} for column in self.categories],
@@ -292,11 +290,11 @@ def _numbers(
     return found, cells.remarks(name)
 
 
-# --- dates: columns that others are made of ---
+# --- dates ---
 
 
 def _learn_dates(part: Labelled, orders: Mapping[str, str]) -> list[DateColumn]:
-    """The date columns of a training part; one without a date is left out."""
+    """Return the date columns of a training part that contain a date."""
     dates = []
     for name, order in orders.items():
         moments = [moment for value in part.columns.get(name, ()) if (moment := date_in(value, order)) is not None]
@@ -306,7 +304,7 @@ def _learn_dates(part: Labelled, orders: Mapping[str, str]) -> list[DateColumn]:
 
 
 def _with_dates(columns: Mapping[str, list[str]], dates: Sequence[DateColumn]) -> dict[str, list[str]]:
-    """The columns, with what is read of dates in place of these."""
+    """Return the columns, with the parts of dates instead of the dates."""
     cells = {name: values for name, values in columns.items() if name not in {date.name for date in dates}}
     for date in dates:
         cells |= date.parts(columns[date.name])
@@ -325,5 +323,5 @@ def _refuse_other_dates(part: Labelled, date: DateColumn) -> None:
 
 
 def _stack(columns: list[NDArray[Any]], rows: int, kind: type[Any]) -> NDArray[Any]:
-    """Columns side by side; there may be none."""
+    """Stack columns, of which there may be none, side by side."""
     return np.column_stack(columns).astype(kind) if columns else np.empty((rows, 0), kind)

@@ -1,9 +1,9 @@
-"""Texts, and pairs of them, as a model reads them: token ids, some side by side with padding, and their answers."""
+"""Texts and pairs of texts as a model reads them: padded token ids."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.config.errors import SettingError
-from glassformer.data.features.inputs import Inputs, Tensors
+from glassformer.data.features.inputs import Answers, Inputs, Tensors
 from glassformer.data.order import TOKENS_AT_ONCE, by_lengths, token_borders
 from glassformer.data.split.pairs import Pairs
 from glassformer.text.tokenizer import Roles, Tokenizer
@@ -20,7 +20,7 @@ from glassformer.text.tokenizer import Roles, Tokenizer
 
 @dataclass(frozen=True, eq=False)
 class Sequences:
-    """The ids of text i are ids[starts[i] : starts[i + 1]]."""
+    """Token ids of several texts; those of text i are ids[starts[i] : starts[i + 1]]."""
 
     ids: NDArray[np.int32]
     starts: NDArray[np.int64]
@@ -30,7 +30,7 @@ class Sequences:
     def concatenate(
         cls, texts: Sequence[NDArray[np.int32]], pad: int | None, before: Sequence[int] = (), after: Sequence[int] = ()
     ) -> Self:
-        """The ids of all texts, from those of each, and what stands before and after each of them."""
+        """Concatenate the ids of texts, with the tokens `before` and `after` each text."""
         ids = list(texts)
         if before or after:
             first, last = np.array(before, np.int32), np.array(after, np.int32)
@@ -46,21 +46,21 @@ class Sequences:
         return np.diff(self.starts)
 
     def of(self, row: int) -> list[int]:
-        """The tokens of one text."""
+        """Return the tokens of one text."""
         ids: list[int] = self.ids[self.starts[row] : self.starts[row + 1]].tolist()
         return ids
 
     def select(self, rows: NDArray[np.int64]) -> "Sequences":
-        """Only these texts."""
+        """Return only these texts."""
         pieces = [self.ids[self.starts[row] : self.starts[row + 1]] for row in rows.tolist()]
         return Sequences.concatenate(pieces, self.pad)
 
     def count(self, token: int | None) -> int:
-        """How often one token stands in the texts; None, which stands for no token, never does."""
+        """Return the number of occurrences of a token; 0 for None."""
         return 0 if token is None else int((self.ids == token).sum())
 
     def padded(self, rows: NDArray[np.int64]) -> tuple[Int[Tensor, "B T"], Bool[Tensor, "B T"]]:
-        """The tokens of these texts, padded to the longest of them, and which of them are real."""
+        """Return the tokens of these texts, padded to the longest of them, and their mask."""
         starts = self.starts[rows]
         lengths = self.starts[rows + 1] - starts
         places = np.arange(max(1, int(lengths.max(initial=0))))
@@ -72,21 +72,20 @@ class Sequences:
 
     @staticmethod
     def trim(ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Some rows of what `padded` gave, without padding that none of them needs."""
+        """Remove unnecessary padding from some rows of a result of `padded`."""
         longest = max(1, int(mask.sum(1).max()))
         return ids[:, :longest], mask[:, :longest]
 
 
 @dataclass(frozen=True, eq=False)
 class Examples(Inputs):
-    """Texts, and an answer to each."""
+    """Texts with an answer each."""
 
     tokens: Sequences
-    answers: NDArray[Any]
-    """A class number, or a number, for each text."""
+    answers: Answers
     texts: Sequence[str]
     cut: int
-    """How many texts were longer than the context."""
+    """Number of texts longer than the context."""
     unk: int | None = None
     """Token for unknown text; None if the tokenizer can encode every text."""
     frame: int = 0
@@ -131,17 +130,16 @@ class Examples(Inputs):
 
 def encode_examples(
     texts: Sequence[str],
-    answers: NDArray[Any],
+    answers: Answers,
     tokenizer: Tokenizer,
     *,
     context: int,
     framed: bool,
     translated: bool = False,
 ) -> Examples:
-    """`framed`: START stands before each text and END after it, for models that know where a text begins and ends;
-    before one that is to be `translated`, START does not.
+    """Encode texts; those longer than the context are cut before END.
 
-    A text longer than the context is cut; its END stays.
+    `framed`: put START before and END after each text. `translated`: put no START before the texts.
     """
     roles = tokenizer.roles
     before = list(roles.source if translated else roles.opening) if framed else []
@@ -158,63 +156,63 @@ def encode_examples(
     return Examples(tokens, answers, texts, cut, tokenizer.unk, len(before) + len(after))
 
 
-# --- pairs: the source's ids and the target's ---
+# --- pairs ---
 
 Batch = tuple[NDArray[np.int64], Int[Tensor, "B S"], Bool[Tensor, "B S"], Int[Tensor, "B T"], Bool[Tensor, "B T"]]
-"""Some pairs side by side: which they are, the sources padded and their mask, the targets and theirs."""
+"""Rows of some pairs, the padded sources and their mask, the padded targets and their mask."""
 
 
 @dataclass(frozen=True, eq=False)
 class PairExamples:
-    """A source ends with END; a target is START … END, of which START is only read and END only an answer.
+    """Pairs of texts. A source ends with END. A target is START … END: START is only read, and END only predicted.
 
-    A tokenizer made elsewhere may have other tokens around its texts, and several before a target (`Roles`).
+    Imported tokenizers may have other tokens around texts, and several before a target (`Roles`).
     """
 
     source: Sequences
     target: Sequences
     sources: Sequence[str]
-    """The texts; in a pair that was cut, still whole."""
+    """The uncut texts."""
     targets: Sequence[str]
     dropped: Sequence[int]
     """Rows of the part that were dropped because their pairs exceed the context."""
     cut: int
-    """How many were, and are cut."""
+    """Number of pairs that were cut."""
     unknown: tuple[int, int]
-    """How many ids of sources and of targets are UNK."""
+    """Numbers of UNK tokens in sources and in targets."""
 
     def __len__(self) -> int:
         return len(self.source)
 
     def select(self, rows: NDArray[np.int64]) -> "PairExamples":
-        """Only these pairs."""
+        """Return only these pairs."""
         sources, targets = ([texts[row] for row in rows.tolist()] for texts in (self.sources, self.targets))
         source, target = self.source.select(rows), self.target.select(rows)
         return PairExamples(source, target, sources, targets, self.dropped, self.cut, self.unknown)
 
     def batches(self, rows: NDArray[np.int64] | None = None) -> Iterator[Batch]:
-        """These pairs (unset: all) once, those of like length together."""
+        """Yield batches of these pairs (default: all) with similar lengths."""
         for some in self.batch_rows(np.arange(len(self)) if rows is None else rows):
             yield self.side_by_side(some)
 
     def batch_rows(self, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """Which of these pairs are in each of the batches."""
+        """Yield the rows of each batch."""
         source, target = self.source.lengths[rows], self.target.lengths[rows]
         order = by_lengths(source, target)
         for first, last in pairwise(token_borders(TOKENS_AT_ONCE, source[order], target[order])):
             yield rows[order[first:last]]
 
     def side_by_side(self, rows: NDArray[np.int64]) -> Batch:
-        """These pairs as one batch."""
+        """Return these pairs as one batch."""
         return rows, *self.source.padded(rows), *self.target.padded(rows)
 
 
 def encode_pairs(
     pairs: Pairs, source_tokenizer: Tokenizer, target_tokenizer: Tokenizer, *, context: int, too_long: str
 ) -> PairExamples:
-    """Each side has `context` tokens at most, END among them; START, which is never an answer, comes on top.
+    """Encode pairs with at most `context` tokens per side, with END but without START.
 
-    A pair with a longer side is dropped; or with `too_long` "cut", that side is cut, and its END stays.
+    Longer pairs are dropped, or with `too_long` "cut" they are cut before END.
     """
     of_source, of_target = source_tokenizer.roles, target_tokenizer.roles
     if not of_source.closing or not of_target.opening or not of_target.closing:
@@ -239,10 +237,10 @@ def encode_pairs(
 
 
 def source_room(roles: Roles, context: int) -> int:
-    """Tokens of a text that fit into a source."""
+    """Return the number of tokens of a text that fit into a source."""
     return context - len(roles.source) - len(roles.closing)
 
 
 def target_room_of(roles: Roles, context: int) -> int:
-    """Tokens of a text that fit into a target: what is before them is read, what is after them only an answer."""
+    """Return the number of tokens of a text that fit into a target: START is only read, and END only predicted."""
     return context - max(len(roles.opening), len(roles.closing))

@@ -1,1 +1,1 @@
-"""Files → rows and texts."""
+"""Reading files as rows and texts."""

@@ -1,4 +1,4 @@
-"""Pairs of texts that come in other shapes than a table: two files, line by line, or a translation memory."""
+"""Read pairs of texts from two files with corresponding lines, or from a translation memory (TMX)."""
 
 import itertools
 import re
@@ -17,13 +17,12 @@ from glassformer.data.io.table import Table, read_table
 from glassformer.data.wording import counted
 
 SOURCE, TARGET = "source", "target"
-"""The columns of what is read here."""
+"""Names of the columns."""
 
-
-# --- TMX, the format of translation memories: units of a text in several languages, read from XML ---
+# --- TMX: units of a text in several languages, in XML ---
 
 CODES = ("bpt", "ept", "it", "ph", "ut")
-"""Elements within a text that hold the marks of the program it was written with, and no words."""
+"""Elements within a text that contain formatting codes instead of words."""
 
 
 @dataclass(frozen=True)
@@ -31,22 +30,22 @@ class Unit:
     """A text in several languages."""
 
     line: int
-    """Where it begins in its file."""
+    """Line on which it begins in its file."""
     texts: dict[str, str]
-    """The texts by language, as the file orders them; of two texts in one language, the first."""
+    """The texts by language, in the order of the file; the first text of each language."""
 
 
 UNIT_CELLS = 50
-"""Places in lists that take as much as a unit does beside its texts."""
+"""Number of list items that need as much memory as a unit besides its texts."""
 
 
 class TmxFile:
-    """The units of a file, and the language that its header calls the source."""
+    """The units of a TMX file, and the source language in its header."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.source_language: str | None = None
-        """Known once the first unit is."""
+        """The language; None until the first unit was read."""
         self._parser = expat.ParserCreate(namespace_separator=" ")
         self._parser.buffer_text = True
         self._parser.StartElementHandler = self._begin
@@ -57,31 +56,27 @@ class TmxFile:
         self._root: str | None = None
         self._line, self._texts = 0, dict[str, str]()
         self._language: str | None = None
-        self._text: list[str] | None = None
-        """Pieces of the text that is being read; None outside of one."""
-        self._codes = 0
-        """How many elements of program marks are open."""
-        self._length = 0
-        """Characters of it."""
-        self._depth = 0
-        """How many elements are open."""
+        self._text: list[str] | None = None  # pieces of the current text; None outside of a text
+        self._length = 0  # characters of the current text
+        self._codes = 0  # number of open elements with formatting codes
+        self._depth = 0  # number of open elements
         self._done: list[Unit] = []
 
     def units(self) -> Iterator[Unit]:
-        """Read once, and never held."""
+        """Yield the units. The file can be read only once."""
         for block in itertools.chain(self._whole_steps(), [b""]):
             try:
                 self._parser.Parse(block, not block)
             except expat.ExpatError as error:
                 what = f"damaged XML: mend it, or save it again ({expat.ErrorString(error.code)})"
                 raise DataError(f"{self.path}, line {error.lineno:,}: {what}") from None
-            except (LookupError, ValueError):  # what Python raises for encodings that it cannot give to the parser
+            except (LookupError, ValueError):  # an encoding that the parser cannot read
                 raise DataError(f"{self.path}: an encoding that cannot be read here: save it as UTF-8") from None
             yield from self._done
             self._done.clear()
 
     def _whole_steps(self) -> Iterator[bytes]:
-        """The file in blocks that grow where the parser waits for an end: it begins a tag anew with every block."""
+        """Yield the file in blocks that grow within a tag, because the parser starts a tag again with every block."""
         read, held = 0, list[bytes]()
         for block in byte_blocks(self.path):
             read += len(block)
@@ -145,18 +140,18 @@ class TmxFile:
 
 
 def code_of(language: str) -> str:
-    """A language's code in one spelling: en, en-US, zh-Hans."""
+    """Return the code of a language in its canonical spelling: en, en-US, zh-Hans."""
     first, *others = language.strip().replace("_", "-").split("-")
     return "-".join([first.lower(), *(part.upper() if len(part) == 2 else part.capitalize() for part in others)])
 
 
 def is_same(one: str, other: str) -> bool:
-    """Whether one code is the other, or says less of it: en is en-US."""
+    """Return whether two codes are equal or one is more general, as en and en-US."""
     return one == other or one.startswith(f"{other}-") or other.startswith(f"{one}-")
 
 
 def _local(name: str) -> str:
-    """The name without its namespace."""
+    """Return a name without its namespace."""
     return name.rpartition(" ")[2]
 
 
@@ -164,24 +159,24 @@ def _local(name: str) -> str:
 
 
 def is_tmx(path_or_name: str) -> bool:
-    """Whether it is a translation memory, by its name alone."""
+    """Return whether a file is a translation memory, by its name alone."""
     return kind_of(Path(path_or_name)) == "tmx"
 
 
 def read_pairs(path_or_name: str, settings: DataSettings) -> Table:
-    """A translation memory, or any table."""
+    """Read a translation memory, or a table."""
     if is_tmx(path_or_name):
         try:
             return read_tmx(path_or_name, settings.source, settings.target)
         except DataError:
             if is_tmx(settings.path or ""):
                 raise
-            return read_tmx(path_or_name)  # source and target are columns of a table, and no languages
+            return read_tmx(path_or_name)  # source and target are columns of a table, not languages
     return read_table(path_or_name, settings)
 
 
 def read_aligned(source_file: str, target_file: str, encoding: str) -> Table:
-    """Two files of as many lines: line n of one is the translation of line n of the other."""
+    """Read two files; line n of one is the translation of line n of the other."""
     check_encoding(encoding)
     sources, targets = (held_lines(_file(file), encoding) for file in (source_file, target_file))
     if len(sources) != len(targets):
@@ -201,9 +196,9 @@ def _file(name: str) -> Path:
 
 
 def read_tmx(path: str, source: str | None = None, target: str | None = None) -> Table:
-    """The units that have both languages. `source` and `target`: their codes; en is en-US too.
+    """Read the units that have both languages. `source` and `target`: their codes; en also stands for en-US.
 
-    Unset, they are the two that a file holds, from the one that its header names, or else that comes first.
+    By default, they are the only two languages of the file, and the source is the one in the header, or the first one.
     """
     file = TmxFile(_file(path))
     held, units = HeldMemory(path, file.path.stat().st_size), list[Unit]()
@@ -227,7 +222,7 @@ def read_tmx(path: str, source: str | None = None, target: str | None = None) ->
 
 
 def _languages(units: list[Unit]) -> list[str]:
-    """The languages, as they come; en-US and en-GB are one where that leaves two."""
+    """Return the languages in their order; en-US and en-GB count as one if two languages remain."""
     seen = list(dict.fromkeys(itertools.chain.from_iterable(unit.texts for unit in units)))
     plain = list(dict.fromkeys(language.partition("-")[0] for language in seen))
     return plain if len(plain) == 2 else seen

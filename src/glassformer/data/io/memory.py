@@ -1,14 +1,14 @@
-"""What a program holds in memory, read as a file of the same would be: texts, rows, and tables of other libraries.
+"""Data in memory, read as a file with the same content would be: texts, rows, and tables of other libraries.
 
-None of these libraries is imported: an object is known by what it can do.
+None of these libraries is imported: an object is recognised by its methods.
 """
 
 import contextlib
+import functools
 import json
 import os
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -27,28 +27,31 @@ from glassformer.data.wording import RowPosition, line_in_words, listed
 
 T = TypeVar("T")
 TEXT, LABEL = "text", "label"
-"""What the members of pairs are called, where a run has no names for them."""
+"""Names of the members of pairs, for runs without column names."""
 Spellings = Mapping[str, Collection[str]]
-"""The values of some columns, by their names, as they were spelled where a run learned them."""
+"""The values of some columns as they were spelled in training."""
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """A table of another library, none of whose columns is read before it is asked for. Rows count from 0."""
+    """A table of another library, whose columns are read when they are asked for. Rows count from 0."""
 
-    data: Any
-    names: Mapping[str, Any]
-    """What the table itself calls each column."""
+    read: Callable[[Any], object]
+    """Returns a column by its own name."""
+    names: Mapping[str, object]
+    """The table's own name of each column."""
     name: str
+    is_lazy: bool = False
+    """Whether reading the first column collects the table."""
 
     def require(self, column: str) -> None:
         require_columns(self.name, [column], self.names)
 
     def values(self, column: str) -> list[Any]:
-        """The values of a column, as Python has them."""
+        """Return the values of a column as Python objects."""
         self.require(column)
         try:
-            return _listed(self.data[self.names[column]])
+            return _listed(self.read(self.names[column]))
         except Exception as error:
             raise DataError(f"{self.name}: column '{column}' cannot be read: {error_line(error)}") from None
 
@@ -65,10 +68,9 @@ class Frame:
         for row, value in enumerate(values):
             where = f"{self.name}, {line_in_words(RowPosition(row))}, column '{column}'"
             if is_missing(value):
-                if optional:
-                    continue
-                raise DataError(f"{where}: there is no text: leave such rows out, or write one")
-            if not isinstance(value, str):
+                if not optional:
+                    raise DataError(f"{where}: there is no text: leave such rows out, or write one")
+            elif not isinstance(value, str):
                 raise DataError(f"{where}: {with_article(value)} where a text is wanted")
         return [_cell(value) for value in values]
 
@@ -87,35 +89,9 @@ class Frame:
         """
         columns = {name: self.texts(name, optional=optional) for name in texts}
         for name in others:
-            spelled = _spelled(spellings.get(name, ()))
-            sign = decimals.get(name, POINT)
+            spelled, sign = _spelled(spellings.get(name, ())), decimals.get(name, POINT)
             columns[name] = [cell_text(value, spelled, sign) for value in self.values(name)]
         return Table(self.name, columns, list(map(RowPosition, range(len(next(iter(columns.values()), []))))))
-
-
-class _Collected:
-    """Columns of a lazy table, such as a LazyFrame of polars; reading the first column collects the table."""
-
-    def __init__(self, lazy: Any) -> None:
-        self._lazy = lazy
-
-    @cached_property
-    def _table(self) -> Any:
-        return self._lazy.collect()
-
-    def __getitem__(self, column: Any) -> Any:
-        return self._table[column]
-
-
-def _lazy_frame(data: Any, kind: str) -> Frame | None:
-    """Return a lazy table with its column names; None if `data` is not lazy."""
-    if not all(callable(getattr(data, method, None)) for method in ("collect", "collect_schema")):
-        return None
-    try:
-        names = data.collect_schema().names()
-    except Exception as error:  # its query plan may read a missing file or column
-        raise DataError(f"{kind} cannot be read: {error_line(error)}") from None
-    return Frame(_Collected(data), {name.strip(): name for name in names}, kind)
 
 
 def frame_of(data: Any) -> Frame | None:
@@ -124,9 +100,14 @@ def frame_of(data: Any) -> Frame | None:
         return data
     if isinstance(data, str | bytes | type) or not hasattr(type(data), "__getitem__"):
         return None
-    kind = f"the {type(data).__name__}"
-    if (lazy := _lazy_frame(data, kind)) is not None:
-        return lazy
+    kind = held_name(data)
+    if all(callable(getattr(data, method, None)) for method in ("collect", "collect_schema")):
+        try:
+            names = data.collect_schema().names()
+        except Exception as error:  # its query plan may read a missing file or column
+            raise DataError(f"{kind} cannot be read: {error_line(error)}") from None
+        collect = functools.cache(data.collect)
+        return Frame(lambda column: collect()[column], {name.strip(): name for name in names}, kind, is_lazy=True)
     names = getattr(data, "column_names", None)
     if isinstance(names, Mapping):
         raise Misuse(f"{kind} holds several tables ({listed(names)}): choose one of them")
@@ -134,43 +115,43 @@ def frame_of(data: Any) -> Frame | None:
         names = getattr(data, "columns", None)
     if names is None or callable(names) or isinstance(data, Mapping):
         return None
-    own: dict[str, Any] = {}
+    own: dict[str, object] = {}
     for name in names:
         if (plain := str(name).strip()) in own:
             raise DataError(f"{kind}: two columns are named '{plain}': rename one of them")
         own[plain] = name
-    return Frame(data, own, kind)
+    return Frame(data.__getitem__, own, kind)
 
 
 def frame_of_rows(rows: Sequence[Mapping[str, Any]], name: str) -> Frame:
-    """Return rows as a table; a value that a row does not name is missing."""
+    """Return rows as a table; the values of columns that a row lacks are missing."""
     named = [{str(column): value for column, value in row.items()} for row in rows]
     names = dict.fromkeys(column for row in named for column in row)
-    return _held_frame({column: [row.get(column) for row in named] for column in names}, name)
+    return frame_of_values({column: [row.get(column) for row in named] for column in names}, name)
 
 
-def _held_frame(columns: Mapping[str, list[Any]], name: str) -> Frame:
-    return Frame(columns, {column: column for column in columns}, name)
+def frame_of_values(columns: Mapping[str, list[Any]], name: str) -> Frame:
+    return Frame(columns.__getitem__, {column: column for column in columns}, name)
 
 
-def frame_of_columns(data: Mapping[str, Any]) -> Frame | None:
-    """Columns by their names; None: they are none."""
+def frame_of_columns(data: Mapping[Any, Any]) -> Frame | None:
+    """Return columns by name as a table; None if the values are not columns."""
     if any(isinstance(values, str) or not hasattr(values, "__len__") for values in data.values()):
         return None
-    frame = Frame(data, {str(name): name for name in data}, held_name(data))
+    frame = Frame(data.__getitem__, {str(name): name for name in data}, held_name(data))
     sizes = {name: len(values) for name, values in zip(frame.names, data.values(), strict=True)}
     if len(set(sizes.values())) > 1:
-        said = ", ".join(f"'{name}' {size:,}" for name, size in sizes.items())
-        raise DataError(f"{frame.name}: its columns are of different lengths ({said})")
+        lengths = ", ".join(f"'{name}' {size:,}" for name, size in sizes.items())
+        raise DataError(f"{frame.name}: its columns are of different lengths ({lengths})")
     return frame
 
 
-def frame_of_pairs(pairs: Iterable[tuple[str, Any]], names: Sequence[str], name: str) -> Frame:
-    return _held_frame(dict(zip(names, map(list, zip(*pairs, strict=True)), strict=True)), name)
+def frame_of_pairs(pairs: Iterable[tuple[str, object]], names: Sequence[str], name: str) -> Frame:
+    return frame_of_values(dict(zip(names, map(list, zip(*pairs, strict=True)), strict=True)), name)
 
 
-def pairs_in(data: Any) -> list[Any] | None:
-    """Pairs of a text and what is right for it: a list of them, or a list of either; None: it is something else."""
+def pairs_in(data: object) -> list[Any] | None:
+    """Return the pairs in a list of pairs, or in a tuple of texts and labels; None for other data."""
     if isinstance(data, tuple) and len(data) == 2 and all(map(_is_column, data)):
         texts, answers = map(_listed, data)
         if len(texts) != len(answers):
@@ -179,20 +160,20 @@ def pairs_in(data: Any) -> list[Any] | None:
     return list(data) if isinstance(data, list | tuple) and data and all(map(is_pair, data)) else None
 
 
-def is_pair(row: Any) -> bool:
+def is_pair(row: object) -> bool:
     return isinstance(row, tuple | list) and len(row) == 2 and isinstance(row[0], str)
 
 
-def _is_column(values: Any) -> bool:
+def _is_column(values: object) -> bool:
     return isinstance(values, list) or getattr(values, "ndim", 0) == 1
 
 
-def held_name(data: Any) -> str:
-    """What is said of data in memory."""
+def held_name(data: object) -> str:
+    """Return the name of data in memory in messages."""
     return data.name if isinstance(data, Frame) else f"the {type(data).__name__}"
 
 
-def several_paths(data: Any) -> str | None:
+def several_paths(data: object) -> str | None:
     """Return one name for a list of `Path` objects or names of files or a folder; None if it is something else.
 
     A name that looks like a file's counts even if there is no such file: the list then names a missing file. Raise
@@ -213,7 +194,7 @@ def _is_path_name(text: str) -> bool:
 
 
 def keep(data: Any, verb: str) -> Any:
-    """A path, a name, a table, or a list that can be read more than once; anything else is refused."""
+    """Return data that can be read more than once: a path, a name, a table or a list; raise `Misuse` for other data."""
     if isinstance(data, os.PathLike):
         return os.fspath(data)
     if data is None or isinstance(data, str):
@@ -221,7 +202,7 @@ def keep(data: Any, verb: str) -> Any:
     if (paths := several_paths(data)) is not None:
         return paths
     if (frame := frame_of(data)) is not None:
-        return frame if isinstance(frame.data, _Collected) else data  # collected once, however often it is read
+        return frame if frame.is_lazy else data  # collected once, however often it is read
     if (arrays := labelled_images(data)) is not None:
         return arrays
     if isinstance(data, Mapping) and (columns := frame_of_columns(data)) is not None:
@@ -233,17 +214,17 @@ def keep(data: Any, verb: str) -> Any:
 
 @dataclass(frozen=True)
 class MemoryReader:
-    """How a run reads what a program holds."""
+    """Reads the data in memory for a run."""
 
     verb: str
-    """What the run is asked to do."""
+    """The verb, for messages."""
     schema: Schema = field(default_factory=Schema)
-    """The columns that the run reads. If it reads columns beside the text, examples are rows."""
+    """The columns that the run reads. If it reads columns besides the text, examples are rows."""
     spellings: Spellings = field(default_factory=dict)
     decimals: Mapping[str, str] = field(default_factory=dict)
-    """The decimal signs with which the run learned its columns of numbers."""
+    """The decimal signs of the number columns in training."""
     arrays: ArrayReader | None = None
-    """How arrays of pixels are read, where texts name image files."""
+    """Reads arrays of pixels; None if the run reads no images."""
 
     @property
     def text(self) -> str | None:
@@ -254,10 +235,10 @@ class MemoryReader:
         return tuple(self.schema.columns)
 
     def _parts(self, names: Container[str] = ()) -> list[str]:
-        """The columns that its texts are joined of, of rows that have these."""
+        """Return the text columns of rows with these columns."""
         return text_parts(self.text, names)
 
-    def _refusal(self, value: Any, where: str = "") -> Misuse:
+    def _refusal(self, value: object, where: str = "") -> Misuse:
         wanted = "texts" if self.arrays is None else "image files or arrays of pixels"
         if self.columns:
             wanted = f"rows ({listed((*self._parts(), *self.columns))})"
@@ -265,13 +246,13 @@ class MemoryReader:
         return Misuse(f"{self.verb} wants {wanted}, not {what}{where}")
 
     def is_one(self, data: Any) -> bool:
-        """Whether it is a single example, and not several."""
+        """Return whether data is a single example."""
         if self.arrays is not None and self.arrays.is_one(data):
             return True
         return isinstance(data, str | bytes | os.PathLike) or _is_scalar(data) or self._row(data) is not None
 
     def examples(self, data: Any) -> "list[str] | list[str | Mapping[str, Any]] | list[NDArray[np.uint8]] | Table":
-        """What is to be read: texts, images, or where further columns are read, rows or a table of them."""
+        """Return the examples: texts, images, or for runs that read further columns, rows or a table."""
         if self.arrays is not None and frame_of(data) is None and (pixels := self.arrays.pixels(data)) is not None:
             return list(pixels)
         if not self.columns:
@@ -281,13 +262,14 @@ class MemoryReader:
             return frame.table(texts, self.columns, self.spellings, self.decimals, optional=True)
         return self._each(data, self._example)
 
-    def texts(self, data: Any) -> list[str]:
+    def texts(self, data: object) -> list[str]:
+        """Return the texts of a table or of one or several examples."""
         if (frame := frame_of(data)) is not None:
             return frame.texts(str(self.text_column(frame)))
         return self._each(data, self._text)
 
-    def frame(self, data: Any) -> Frame:
-        """A table, or a list of rows or of pairs as one."""
+    def frame(self, data: object) -> Frame:
+        """Return a table, or a list of rows or of pairs as a table."""
         if (frame := frame_of(data)) is not None:
             return frame
         if not self.columns and (pairs := pairs_in(data)) is not None:
@@ -321,22 +303,19 @@ class MemoryReader:
         raise DataError(f"{frame.name}: which column holds the texts? give it alone (columns: {listed(frame.names)})")
 
     def _text_columns(self, frame: Frame) -> list[str]:
-        """Return the columns that hold texts, and nothing but texts."""
-        found = []
-        for name in frame.names:
-            present = [value for value in frame.values(name) if not is_missing(value)]
-            if name not in self.schema.labels and present and all(isinstance(value, str) for value in present):
-                found.append(name)
-        return found
+        """Return the columns that hold only texts."""
+        filled = {name: [value for value in frame.values(name) if not is_missing(value)] for name in frame.names}
+        texts = [name for name, values in filled.items() if values and all(isinstance(value, str) for value in values)]
+        return [name for name in texts if name not in self.schema.labels]
 
-    def ignored(self, data: Any) -> list[str]:
+    def ignored(self, data: object) -> list[str]:
         """Return the columns of a table, or of rows of which only the text is read, that the run does not read."""
         if (frame := frame_of(data)) is not None:
             return self.schema.ignored(frame.names, self.text_column(frame))
         rows = () if self.columns else [data] if isinstance(data, Mapping) else data if isinstance(data, list) else ()
         return self.schema.ignored(dict.fromkeys(str(name) for row in rows if isinstance(row, Mapping) for name in row))
 
-    def _each(self, data: Any, read: Callable[[Any, str], T]) -> list[T]:
+    def _each(self, data: object, read: Callable[[Any, str], T]) -> list[T]:
         """Return what `read` makes of a single example or of each of several, with the position in an error."""
         if self.is_one(data):
             return [read(data, "")]
@@ -366,7 +345,7 @@ class MemoryReader:
         return str(value)
 
     def _example(self, value: Any, where: str) -> "str | Mapping[str, Any]":
-        """A row: its values as text, or all of it as JSON."""
+        """Return the values of a row as text, or a row that is given as JSON."""
         if isinstance(value, str):
             return str(value)
         row = self._row(value)
@@ -378,32 +357,34 @@ class MemoryReader:
         }
 
     def _row(self, value: Any) -> Mapping[str, Any] | None:
-        """A row by the names of its columns, also as a DataFrame gives one; None: it is none."""
+        """Return a row by column name, also a row of a DataFrame; None if it is not a row."""
         if isinstance(value, Mapping):
             return value
         keys = getattr(value, "keys", None)
         if not callable(keys) or isinstance(value, type) or frame_of(value) is not None:
             return None
-        there = list(keys())
-        names = [*self._parts(there), *self.columns]
-        return {name: value[name] for name in there} if names and all(name in there for name in names) else None
+        columns = list(keys())
+        names = [*self._parts(columns), *self.columns]
+        return {name: value[name] for name in columns} if names and all(name in columns for name in names) else None
 
 
-def is_missing(value: Any) -> bool:
-    """Whether it stands for no value: None, NaN, or what pandas has for it."""
+def is_missing(value: object) -> bool:
+    """Return whether a value is missing: None, NaN, or NA or NaT of pandas."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, float) and value != value
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     """Return a text as it would be read from a file."""
     return "" if is_missing(value) else as_text(value)
 
 
 def cell_text(value: Any, spelled: Mapping[Any, str], decimal: str = POINT) -> str:
-    """A value as a file would have it. `spelled`: how numbers and truths were written where they were learned;
-    `decimal`: with which sign."""
+    """Return a value as a file would contain it.
+
+    `spelled`: spelling of numbers and truth values in training; `decimal`: the decimal sign.
+    """
     if hasattr(value, "tolist"):  # numpy's numbers and arrays
         value = value.tolist()
     if is_missing(value):
@@ -416,21 +397,21 @@ def cell_text(value: Any, spelled: Mapping[Any, str], decimal: str = POINT) -> s
 
 
 def _spelled(known: Iterable[str]) -> dict[Any, str]:
-    """How each number, and True and False, are written among the known values."""
-    found: dict[Any, str] = {}
+    """Return the spelling of each number, and of True and False, among the known values."""
+    spelling: dict[object, str] = {}
     for value in known:
         truth, number = value.strip().capitalize(), number_in(value)
         if number is not None or truth in ("True", "False"):
-            found.setdefault(truth if number is None else number, value)
-    return found
+            spelling.setdefault(truth if number is None else number, value)
+    return spelling
 
 
 def _position(place: int) -> str:
     return f" (position {place:,}, counted from 0)"
 
 
-def _is_scalar(data: Any) -> bool:
-    """Whether it is an array that holds one value and has no length."""
+def _is_scalar(data: object) -> bool:
+    """Return whether data is an array of one value without a length."""
     return not isinstance(data, str) and getattr(data, "ndim", None) == 0 and callable(getattr(data, "item", None))
 
 
@@ -443,7 +424,7 @@ def _is_iterable(data: Any) -> bool:
 
 
 def _listed(values: Any) -> list[Any]:
-    """The values, as Python has them."""
+    """Return values as Python objects."""
     for convert in ("tolist", "to_pylist"):
         if callable(method := getattr(values, convert, None)):
             return list(method())

@@ -1,4 +1,4 @@
-"""Pictures in a .npz file: arrays of pixels and of labels, one pair of them or one for each part."""
+"""Pictures in arrays: pixels and labels of a .npz file, or in memory."""
 
 import functools
 import math
@@ -18,24 +18,24 @@ from glassformer.config.limits import refuse_beyond, refuse_endless
 from glassformer.data.io.table import Pictures
 
 PARTS = {"train": "train", "val": "validation", "valid": "validation", "validation": "validation", "test": "test"}
-"""What people call the parts of their data, and what they are called here."""
+"""Parts by the names that people use for them."""
 
 IMAGES = ("images", "image", "x", "pictures", "pixels", "data")
 LABELS = ("labels", "label", "y", "targets", "target")
-"""Words in an array's name that say what it holds: `x_train`, `test_labels`."""
+"""Words in the names of arrays: `x_train`, `test_labels`."""
 
 RANGES = {1: 255.0, 16: 255 / 16, 255: 1.0, 65535: 1 / 257}
-"""The largest value that pixels may have, and what leads it to 255."""
+"""Largest possible values of pixels, and the factor that maps them to 255."""
 
 HELD = "the arrays"
-"""What arrays that a program holds are called."""
+"""Name of arrays in memory."""
 REMEDY = "numpy.savez writes one"
 ROUNDING = 1e-3
-"""A value this little outside its range lies at its border."""
+"""Tolerance for values outside their range."""
 
 
 def read_arrays(path: Path) -> Pictures:
-    """`images` and `labels`, or `x_train`, `y_train`, `x_test`, `y_test` and the like."""
+    """Read the arrays `images` and `labels`, or `x_train`, `y_train`, `x_test`, `y_test` and the like."""
     found = _load(path)
     parts = [part for part in dict.fromkeys(PARTS.values()) if (part, "images") in found]
     labels, files, of_part = [], [], []
@@ -58,21 +58,21 @@ def read_arrays(path: Path) -> Pictures:
 
 @dataclass(frozen=True)
 class ArrayReader:
-    """How a run reads images that a program holds."""
+    """Reads images in memory for a run."""
 
     size: tuple[int, int]
     channels: int
     top: int | None = None
-    """The value that was white where it learned; None: it learned from files."""
+    """The value of white in training; None for image files."""
 
-    def is_one(self, data: Any) -> bool:
-        """Whether it is the array of one image."""
+    def is_one(self, data: object) -> bool:
+        """Return whether data is the array of one image."""
         shape = tuple(getattr(data, "shape", ()))
         alone = [(*self.size, self.channels), *([self.size] if self.channels == 1 else [(self.channels, *self.size)])]
         return shape in alone
 
     def pixels(self, data: Any) -> NDArray[np.uint8] | None:
-        """The images as N×H×W×C with values 0–255; None: it is no array of images."""
+        """Return the images as N×H×W×C with values 0–255; None if data is not an array of images."""
         several = isinstance(data, list | tuple) and data and all(getattr(one, "ndim", 0) >= 2 for one in data)
         if not several and getattr(data, "ndim", 0) < 2:
             return None
@@ -93,11 +93,11 @@ class ArrayReader:
         return _scale(HELD, {"images": images}, self.learned_top(values))[0]
 
     def learned_top(self, values: NDArray[Any]) -> int | None:
-        """White as it was learned; of a run of files, that of files where values are of their kind."""
+        """Return the value of white; None if the arrays must show it."""
         return 255 if self.top is None and values.dtype == np.uint8 else self.top
 
     def pictures(self, images: Any, labels: Any) -> Pictures:
-        """Images that a program holds, with their labels."""
+        """Return images in memory with their labels."""
         pixels = self.pixels(images)
         if pixels is None:
             raise DataError(f"{HELD}: images are N×H×W, N×H×W×C or N×C×H×W")
@@ -119,7 +119,7 @@ def labelled_images(data: Any) -> tuple[Any, Any] | None:
 
 
 def _load(path: Path) -> dict[tuple[str, str], tuple[str, NDArray[Any]]]:
-    """(part, images or labels) → the array's name and the array."""
+    """Return the name of an array and the array, by part and by images or labels."""
     try:
         packed = refuse_endless(path)
         with warnings.catch_warnings(action="ignore"), path.open("rb") as opened:
@@ -133,12 +133,12 @@ def _load(path: Path) -> dict[tuple[str, str], tuple[str, NDArray[Any]]]:
                 return {role: (key, file[key]) for role, key in roles.items()}
     except (DataError, MemoryError):
         raise
-    except Exception as error:  # what is damaged can fail in any way
+    except Exception as error:  # damaged files raise any kind of error
         raise DataError(read_failure(path, error, ".npz file of numbers", REMEDY)) from None
 
 
 def _bytes_of(archive: zipfile.ZipFile, key: str) -> int:
-    """The bytes of an array, by its own header and by the archive's: whichever says more."""
+    """Return the bytes of an array by its own header or by that of the archive, whichever is larger."""
     name = key if key in archive.namelist() else f"{key}.npy"
     with archive.open(name) as file:
         version = np.lib.format.read_magic(file)
@@ -148,7 +148,7 @@ def _bytes_of(archive: zipfile.ZipFile, key: str) -> int:
 
 
 def _roles(path: Path, keys: Sequence[str]) -> dict[tuple[str, str], str]:
-    """(part, images or labels) → an array's name; each part has both, and train is one of them."""
+    """Return the names of the arrays by part and by images or labels; raise `DataError` if one is missing."""
     found: dict[tuple[str, str], str] = {}
     for key in keys:
         role = _role(key)
@@ -166,7 +166,7 @@ def _roles(path: Path, keys: Sequence[str]) -> dict[tuple[str, str], str]:
 
 
 def _role(key: str) -> tuple[str, str] | None:
-    """Which part's images or labels an array holds, by the words of its name; without a part's name, those of train."""
+    """Return the part of an array (by default train), and "images" or "labels", by the words of its name."""
     words = re.split(r"[^a-z]+", key.lower())
     part = next((PARTS[word] for word in words if word in PARTS), "train")
     for kind, names in (("labels", LABELS), ("images", IMAGES)):
@@ -176,7 +176,7 @@ def _role(key: str) -> tuple[str, str] | None:
 
 
 def _channels_last(path: object, key: str, images: NDArray[Any]) -> NDArray[Any]:
-    """The images as N×H×W×C."""
+    """Return images as N×H×W×C."""
     if images.dtype.kind not in "buif":
         raise DataError(f"{path}: '{key}' holds {images.dtype} values, and pixels are numbers")
     if images.ndim == 3:
@@ -194,8 +194,9 @@ def _channels_last(path: object, key: str, images: NDArray[Any]) -> NDArray[Any]
 def _scale(
     path: object, images: dict[str, NDArray[Any]], learned: int | None = None
 ) -> tuple[NDArray[np.uint8], str, int]:
-    """All images with values 0–255, how they came to be so, and which value was taken as white; all parts by the same
-    rule. `learned`: what was white where a run learned.
+    """Return all images with values 0–255, a message on their scaling, and the value of white in all parts.
+
+    `learned`: the value of white in training.
     """
     for key, values in images.items():
         bad = np.flatnonzero(~np.isfinite(values).reshape(len(values), -1).all(1))

@@ -1,4 +1,4 @@
-"""Pictures with a class each: a folder of class folders, the arrays of a .npz file, or an embedded data set."""
+"""Read pictures with a class: a folder of class folders, the arrays of a .npz file, or an embedded data set."""
 
 import contextlib
 import warnings
@@ -21,30 +21,30 @@ from glassformer.data.io.table import Pictures, Table
 from glassformer.data.wording import counted, listed
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
-"""How the name of an image file ends."""
+"""Endings of image files."""
 
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF")
-"""What they may hold, by Pillow's names: others it reads by running a program."""
+"""Pillow's names of the formats that are read. For some other formats it runs a program."""
 
 TRANSPARENT = ("RGBA", "LA", "PA", "RGBa", "La")
-"""Kinds of pixels with an alpha channel, by Pillow's names."""
+"""Pillow's names of pixel formats with an alpha channel."""
 
 REMEDY = "save it again, or take it out"
-SHOWN = 3
-"""Files that a note names, at most."""
+MAX_NAMED = 3
+"""Maximum number of files that a message names."""
 
 Pixels = NDArray[np.uint8]
 
 
 def is_picture(path: Path) -> bool:
-    """Whether it is an image file, by its name alone."""
+    """Return whether a file is an image, by its name alone."""
     return path.suffix.lower() in ENDINGS
 
 
 def holds_pictures(path_or_name: str) -> bool:
-    """Whether there are pictures to learn from, known without decoding one.
+    """Return whether there are pictures to learn from, without decoding one.
 
-    A folder of texts may hold some too: its pictures count where they lie in folders and are no fewer than other files.
+    Since a folder of texts may contain pictures too, at least half of its files must be pictures in subfolders.
     """
     path = find(path_or_name, several=True)
     if path is None:
@@ -60,7 +60,7 @@ def holds_pictures(path_or_name: str) -> bool:
 
 
 def read_pictures(path_or_name: str, size: tuple[int, int] | None = None) -> Pictures:
-    """All pictures, resized to `size` (height and width) where it is given; otherwise they must be of one size."""
+    """Read all pictures and resize them to `size` (height and width); without it, they must have one size."""
     path = find(path_or_name)
     try:
         if path is None:
@@ -102,7 +102,7 @@ def _folder(name: str, folder: Path, size: tuple[int, int] | None) -> Pictures:
     left_out = sorted({file.relative_to(folder).as_posix() for file in _files(folder)} - set(relative))
     if left_out:
         some = counted(len(left_out), "file that is no picture", "files that are no pictures")
-        remarks.append(f"left out: {some} in a class folder ({listed(left_out, SHOWN)})")
+        remarks.append(f"left out: {some} in a class folder ({listed(left_out, MAX_NAMED)})")
     labels = [below.name for _, below in classes for _ in found[below]]
     of_part = [part for part, below in classes for _ in found[below]] if len(parts) > 1 else None
     return Pictures(name, read_files(name, folder, relative, size), labels, relative, of_part, "; ".join(remarks))
@@ -134,7 +134,7 @@ def _no_pictures(name: str, folder: Path) -> str:
 
 
 def _folders(folder: Path) -> list[Path]:
-    """The folders in a folder, sorted, without the hidden ones."""
+    """Return the folders in a folder, sorted, except hidden ones."""
     try:
         return sorted(below for below in folder.iterdir() if below.is_dir() and not below.name.startswith("."))
     except OSError as error:
@@ -142,12 +142,12 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Every file below a folder, sorted, without the hidden ones."""
+    """Return every file below a folder, sorted, except hidden ones."""
     return [file for file in files_below(folder) if not file.name.startswith(".")]
 
 
 def read_images(table: Table, column: str, rows: list[int], settings: DataSettings) -> Pixels:
-    """The images that a column names in these rows; a path that is not whole leads from the folder of the table."""
+    """Read the images that a column names in these rows; paths are relative to the folder of the table."""
     names = table.columns[require_column(table.name, column, table.columns, "--image")]
     if not rows:
         return np.empty((0, 1, 1, 1), np.uint8)
@@ -161,7 +161,7 @@ def read_images(table: Table, column: str, rows: list[int], settings: DataSettin
 
 
 def read_files(name: str, folder: Path, files: Sequence[str], size: tuple[int, int] | None) -> Pixels:
-    """The pixels of files of one size; all grey until the first with colours."""
+    """Read files of one size. The array has one channel until the first picture with colours."""
     pixels: Pixels | None = None
     for place, file in enumerate(files):
         picture = read_picture(folder / file, size)
@@ -185,16 +185,16 @@ def read_files(name: str, folder: Path, files: Sequence[str], size: tuple[int, i
 
 
 def read_picture(path: Path, size: tuple[int, int] | None = None) -> Pixels:
-    """One image file as H×W×C, resized where `size` (height and width) is another; of an animation the first picture.
+    """Read one image file as H×W×C, resized to `size` (height and width); of an animation, the first picture.
 
-    C is 1 for a picture without colours, else 3.
+    C is 1 for a grey picture, else 3.
     """
     picture = _decode(path)
     return picture if size is None else resize_picture(picture, size)
 
 
 def fit_picture(picture: Pixels, size: tuple[int, int], channels: int) -> Pixels:
-    """One picture, H×W×C, of another size, and with colours or without."""
+    """Return a picture (H×W×C) with this size and number of channels."""
     picture = resize_picture(picture, size)
     if picture.shape[2] == channels:
         return picture
@@ -206,7 +206,7 @@ def fit_picture(picture: Pixels, size: tuple[int, int], channels: int) -> Pixels
 
 
 def resize_picture(picture: Pixels, size: tuple[int, int]) -> Pixels:
-    """One picture, H×W×C, stretched or shrunk to another height and width (bilinear)."""
+    """Resize a picture (H×W×C) to this height and width (bilinear)."""
     if picture.shape[:2] == size:
         return picture
     from PIL import Image
@@ -216,7 +216,7 @@ def resize_picture(picture: Pixels, size: tuple[int, int]) -> Pixels:
 
 
 def _decode(path: Path) -> Pixels:
-    """The right way up, transparent parts on white; one channel where there are no colours."""
+    """Decode an image: upright, on white, with one channel if it is grey."""
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
@@ -234,7 +234,7 @@ def _decode(path: Path) -> Pixels:
         raise
     except UnidentifiedImageError:
         raise DataError(f"{path} is damaged, or no picture: {REMEDY}") from None
-    except Exception as error:  # what is damaged can fail in any way
+    except Exception as error:  # damaged files raise any kind of error
         raise DataError(read_failure(path, error, "picture", REMEDY)) from None
     grey = (picture == picture[..., :1]).all()
     return picture[..., :1].copy() if grey else picture
@@ -242,7 +242,7 @@ def _decode(path: Path) -> Pixels:
 
 @contextlib.contextmanager
 def _own_limit() -> Iterator[None]:
-    """Pillow has a limit too, of fewer pixels than one may ask for here; ours is held against the header."""
+    """Disable Pillow's own limit on pixels, which --limit cannot raise; ours is compared with the header."""
     from PIL import Image
 
     before, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
@@ -253,7 +253,7 @@ def _own_limit() -> Iterator[None]:
 
 
 def _from_deep(path: Path, values: NDArray[np.float64]) -> Pixels:
-    """Grey of 16 bits as grey of 8."""
+    """Return a grey picture of 16 bits with 8 bits."""
     if values.min() < 0 or values.max() > 65535 or (values % 1).any():
         raise DataError(f"{path}: pixels from {values.min():g} to {values.max():g}: save it with 8 or 16 bits")
     return np.rint(values / 257).astype(np.uint8)[..., np.newaxis]

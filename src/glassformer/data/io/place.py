@@ -1,4 +1,4 @@
-"""Where data lies: at a path that exists, or under the name of an embedded data set or one of the hub."""
+"""Find data by a path, or by the name of a data set, embedded or of the hub."""
 
 import glob
 import os
@@ -15,10 +15,9 @@ from glassformer.data.io.rows import is_table
 
 SHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 HELD_DIGITS = 16
-"""Of the digest that names the folder of a file that was written from memory."""
+"""Digits of the digest that names the folder of a file written from memory."""
 PACKED = (".zst", ".bz2", ".xz", ".zip", ".7z", ".rar")
-"""Ways to pack a file that are not read here; .gz is."""
-
+"""Endings of compressed files that cannot be read, unlike .gz."""
 
 PATTERN = re.compile(r"[*?]|\[.+\]")
 
@@ -51,7 +50,7 @@ def files_of(path_or_name: str) -> list[Path] | None:
             if files.setdefault(one.resolve(), one) is not one:
                 raise DataError(f"{one} is given twice: pass it once")
     tables = [file for file in files.values() if is_table(file)]
-    if tables and len(tables) < len(files):  # its rows would be read as mere texts
+    if tables and len(tables) < len(files):  # the rows of tables would be read as plain texts
         other = next(file for file in files.values() if file not in tables)
         raise DataError(f"{tables[0]} is a table, but {other} is not: pass only tables, or only text files")
     return list(files.values())
@@ -79,7 +78,7 @@ def exists(name: str) -> bool:
     """Return whether a text is the name of an existing file or folder; most texts cannot be one."""
     try:
         return Path(name).expanduser().exists()
-    except (OSError, ValueError):  # a name that no file could have
+    except (OSError, ValueError):  # not a valid file name
         return False
 
 
@@ -99,7 +98,7 @@ def find(path_or_name: str, *, several: bool = False) -> Path | None:
         mode = path.stat().st_mode
     except PermissionError:
         raise DataError(f"cannot read {path_or_name}: Permission denied") from None
-    except (OSError, ValueError):  # no such file, or a name that no file could have
+    except (OSError, ValueError):  # no such file, or not a valid file name
         if path_or_name.partition(":")[0] in DATASETS or is_hub(path_or_name):
             return None
         raise _missing(path_or_name, path) from None
@@ -113,12 +112,12 @@ def find(path_or_name: str, *, several: bool = False) -> Path | None:
 
 
 def is_held(path: Path) -> bool:
-    """Whether a file was written from memory."""
+    """Return whether a file was written from memory."""
     return path.stem == "data" and len(path.parent.name) == HELD_DIGITS and path.parent.parent.name == "data"
 
 
 def short_name(path_or_name: str) -> str:
-    """What data is called in a title."""
+    """Return the name of data for a title."""
     path = Path(path_or_name)
     if BETWEEN_FILES in path_or_name and is_several(path_or_name):
         first, *more = path_or_name.split(BETWEEN_FILES)
@@ -127,7 +126,7 @@ def short_name(path_or_name: str) -> str:
 
 
 def files_below(folder: Path) -> list[Path]:
-    """Every file below a folder, sorted; hidden folders are not entered."""
+    """Return every file below a folder, sorted, except those in hidden folders."""
 
     def refuse(error: OSError) -> None:
         raise DataError(f"cannot read {error.filename}: {error.strerror}")
@@ -148,6 +147,6 @@ def _missing(name: str, path: Path) -> DataError:
     hint = f"; did you mean {meant}?" if meant else ""
     if is_held(path):
         return DataError("this was learned from data in memory that is not kept: give the data again")
-    if path.suffix:  # no data set is called so
+    if path.suffix:  # names of data sets have no ending
         return DataError(f"no file '{name}'{hint}")
     return DataError(f"no file '{name}' and no data set of that name{hint} (data sets: {', '.join(DATASETS)})")

@@ -1,4 +1,4 @@
-"""Bytes of a file → text, block by block, so that a file of any size can be read. Every way it can fail is one line."""
+"""Read the text of a file block by block, so that a file of any size can be read. Every failure is a one-line error."""
 
 import codecs
 import functools
@@ -14,11 +14,11 @@ from glassformer.config.limits import Limits, limits, most_of, refuse_beyond, re
 from glassformer.config.progress import BYTE, may_stop, progress_of, unheard, watched
 
 BLOCK = 2**18
-"""Bytes read at once."""
+"""Number of bytes read at once."""
 LARGE = 2**22
-"""Bytes of a file from which on it is told how far it is read."""
+"""Size in bytes from which reading a file shows progress."""
 TEXT_BYTES, CELL_BYTES = 49, 8
-"""What Python takes for a text beside its characters, and for a place in a list."""
+"""Memory that Python uses for a text besides its characters, and for an item of a list."""
 
 ESTIMATED_AT = 1 / 32
 """Share of the memory limit that the rows of a compressed file take when the memory of all its rows is estimated."""
@@ -29,7 +29,7 @@ SCANNED_BYTES = 2**22
 
 
 def check_encoding(encoding: str) -> None:
-    """Refuse an encoding that Python does not know, or that makes something else than text."""
+    """Raise `DataError` for an encoding that Python does not know, or that does not decode to text."""
     try:
         io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     except (LookupError, ValueError):
@@ -37,7 +37,7 @@ def check_encoding(encoding: str) -> None:
 
 
 def byte_blocks(path: Path) -> Iterator[bytes]:
-    """The bytes of a file, unpacked where it is gzip."""
+    """Yield the bytes of a file, unpacked if it is a gzip file."""
     try:
         packed, unpacked = refuse_endless(path, streams=True), 0
         progress = progress_of(BYTE) if packed >= LARGE else unheard
@@ -73,14 +73,14 @@ def _scan(path: Path, changed: int, packed: int, limit: Limits) -> None:
 
 
 def text_blocks(path: Path, encoding: str) -> Iterator[str]:
-    """The text of a file: decoded, its byte-order mark dropped, every kind of newline turned into \\n."""
+    """Yield the text of a file, decoded, without a byte-order mark and with every newline as \\n."""
     if codecs.lookup(encoding).name == "utf-8-sig":
-        encoding = "utf-8"  # the mark is dropped below, and positions in errors stay right
+        encoding = "utf-8"  # the mark is removed below, and positions in errors stay right
     decoder = codecs.getincrementaldecoder(encoding)()
     newlines = io.IncrementalNewlineDecoder(None, translate=True)
     may_hold_nul = len("a".encode(encoding)) > 1
     size, line = 0, 1  # bytes read, line reached
-    for block in itertools.chain(byte_blocks(path), [b""]):  # nothing more: what was kept must be whole
+    for block in itertools.chain(byte_blocks(path), [b""]):  # the empty block flushes the decoder
         if not may_hold_nul and (nul := block.find(b"\0")) >= 0:
             line += block.count(b"\n", 0, nul)
             where = f"position {size + nul:,} (line {line:,})"
@@ -98,7 +98,7 @@ def text_blocks(path: Path, encoding: str) -> Iterator[str]:
 def _undecodable(
     path: Path, encoding: str, error: UnicodeError, size: int, line: int, newlines: io.IncrementalNewlineDecoder
 ) -> DataError:
-    """Where decoding stopped: the decoder's own position counts from bytes that it kept from the block before."""
+    """Return the error for undecodable bytes. The decoder counts positions from bytes kept of the preceding block."""
     if not isinstance(error, UnicodeDecodeError):  # a missing UTF-16 mark and the like
         return DataError(f"{path} is not {encoding}: {error}")
     at = size - len(error.object) + error.start
@@ -111,7 +111,7 @@ def _undecodable(
 
 
 def numbered_lines(path: Path, encoding: str) -> Iterator[tuple[int, str]]:
-    """Lines without their ends, counted from 1; only a newline ends one, since a text may hold other separators."""
+    """Yield lines and their numbers from 1. Only a newline ends a line, since texts may contain other separators."""
     held: list[str] = []
     line, length = 1, 0
     for block in text_blocks(path, encoding):
@@ -126,7 +126,7 @@ def numbered_lines(path: Path, encoding: str) -> Iterator[tuple[int, str]]:
 
 
 def held_lines(path: Path, encoding: str) -> list[str]:
-    """All lines of a file; a newline at its end begins no further line."""
+    """Return all lines of a file; a newline at its end does not begin another line."""
     lines, held = list[str](), HeldMemory(path, path.stat().st_size if path.exists() else 0)
     for _, line in numbered_lines(path, encoding):
         lines.append(line)
@@ -147,7 +147,7 @@ def times_first_lines(path: Path, line: int) -> float:
 
 
 class HeldMemory:
-    """What texts take in memory, which can be far more than their file: it is refused in time."""
+    """Counts the memory of texts, which can be far more than the size of their file, and enforces the limit."""
 
     def __init__(self, name: object, file_bytes: int = 0) -> None:
         self.name = name
@@ -156,8 +156,10 @@ class HeldMemory:
         self.texts = self.now = 0
 
     def add(self, texts: Iterable[str], *, cells: int) -> None:
-        """More texts; `cells`: all places in lists by now."""
-        self.texts += sum([TEXT_BYTES + len(text) for text in texts if len(text) > 1])  # shorter ones exist once
+        """Count further texts. `cells`: total number of items in lists so far."""
+        self.texts += sum(
+            [TEXT_BYTES + len(text) for text in texts if len(text) > 1]
+        )  # Python stores each shorter text only once
         self.now = self.texts + CELL_BYTES * cells
         if self.now > self.most:
             what = f"{self.name} would take {{}} of memory and more"

@@ -1,4 +1,4 @@
-"""Rows of a table, one after the other and never held: .csv, .tsv, .jsonl (each of them .gz too) and .parquet."""
+"""Read the rows of a table one by one: .csv, .tsv, .jsonl (all also .gz) and .parquet."""
 
 import csv
 import datetime
@@ -19,11 +19,11 @@ from glassformer.data.io.reading import numbered_lines
 from glassformer.data.wording import counted, listed
 
 Row = tuple[int, dict[str, str]]
-"""The line on which a row begins (of a .parquet file: the row's number), and its values as text."""
+"""The line on which a row begins (in a .parquet file, the number of the row), and its values as text."""
 
 
 class NoRows(DataError):
-    """A table that has columns and no rows: nothing can be learned from it, but it can be answered."""
+    """Error for a table with columns and no rows, which cannot be learned from but can be predicted."""
 
     def __init__(self, line: str, columns: Sequence[str]) -> None:
         super().__init__(line)
@@ -31,11 +31,12 @@ class NoRows(DataError):
 
 
 def is_table(path: Path) -> bool:
-    """Whether it is a table, by its name alone."""
+    """Return whether a file is a table, by its name alone."""
     return kind_of(path) in READERS
 
 
 def kind_of(path: Path) -> str:
+    """Return a file's format by its ending, such as csv; empty without an ending."""
     name = path.name.lower()
     packed = name.removesuffix(".gz")
     kind = packed.rpartition(".")[2] if "." in packed else ""
@@ -43,14 +44,14 @@ def kind_of(path: Path) -> str:
 
 
 def read_rows(path: Path, encoding: str) -> Iterator[Row]:
-    """Every row, a missing value as "" (a row of JSON holds only the fields that it names)."""
+    """Yield every row, with "" for missing values; a row of JSON has only the fields that it names."""
     if is_table(path):
         return READERS[kind_of(path)](path, encoding)
     raise DataError(f"{path} is no table: its name should end in {', '.join(f'.{kind}' for kind in READERS)}")
 
 
 def _json_rows(path: Path, encoding: str) -> Iterator[Row]:
-    """A JSON object a line; empty lines are passed over."""
+    """Yield a row per line of JSON; blank lines are skipped."""
     empty = True
     for line, text in numbered_lines(path, encoding):
         if text.strip():
@@ -67,7 +68,9 @@ def _json_row(row: str, where: str) -> dict[str, str]:
         raise DataError(f"{where}: not JSON: mend the line, or take it out ({error})") from None
     if not isinstance(values, dict):
         raise DataError(f'{where}: a row must be an object such as {{"text": "…"}}, not {row.strip()[:40]}')
-    if isinstance(pair := values.get("translation"), dict):  # {"translation": {"en": "…", "de": "…"}}: a column each
+    if isinstance(
+        pair := values.get("translation"), dict
+    ):  # {"translation": {"en": "…", "de": "…"}}: a column per language
         values = {**{name: value for name, value in values.items() if name != "translation"}, **pair}
     texts = {name: as_text(value) for name, value in values.items()}
     for text in texts.values():
@@ -79,7 +82,6 @@ def _json_row(row: str, where: str) -> dict[str, str]:
 
 
 def _parquet_rows(path: Path, encoding: str) -> Iterator[Row]:
-    """`encoding`: of no use, since such a file says it itself."""
     row = 0
     for batch in record_batches(path):
         for values in zip(*(map(as_text, column) for column in values_of(batch, path, row)), strict=True):
@@ -89,8 +91,8 @@ def _parquet_rows(path: Path, encoding: str) -> Iterator[Row]:
         raise NoRows(f"{path} has no rows", record_schema(path).names)
 
 
-def as_text(value: Any) -> str:
-    """Text as it is, but for its newlines; nothing as ""; dates as ISO writes them; all else as JSON writes it."""
+def as_text(value: object) -> str:
+    """Return a text with normalised newlines, "" for None, ISO dates, and JSON for other values."""
     if isinstance(value, str):
         return value.replace("\r\n", "\n").replace("\r", "\n") if "\r" in value else value
     if value is None:
@@ -100,18 +102,18 @@ def as_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str).removeprefix('"').removesuffix('"')
 
 
-# --- .csv and .tsv: a header that names the columns, then a row of fields for each example ---
+# --- .csv and .tsv: a header with the names of the columns, then rows of fields ---
 
 Line = tuple[int, str]
 Fields = tuple[int, list[str]]
-"""The line on which a row begins, and its fields."""
+"""Line on which a row begins, and its fields."""
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 SIGNS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
 
 def delimited_rows(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """Every row under the header's names. A header without the delimiter may show that it is another one."""
+    """Yield every row below the header. If the header does not contain the delimiter, it may show another one."""
     lines = numbered_lines(path, encoding)
     first = next(((line, text) for line, text in lines if text.strip()), None)
     if first is None:
@@ -135,7 +137,7 @@ def delimited_rows(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[
 
 
 def delimiter_of(path: Path, encoding: str) -> str:
-    """What stands between the fields of a .csv or .tsv file."""
+    """Return the delimiter of a .csv or .tsv file."""
     header = next((text for _, text in numbered_lines(path, encoding) if text.strip()), "")
     return _delimiter(header, DELIMITERS[kind_of(path)])
 
@@ -146,7 +148,7 @@ def _delimiter(header: str, usual: str) -> str:
 
 
 def _names(header: list[str], where: str) -> list[str]:
-    """The names of the columns; one without is named by its place, as pandas names it."""
+    """Return the names of the columns; one without a name is named by its position, as in pandas."""
     names = [name.strip() or f"Unnamed: {place}" for place, name in enumerate(header)]
     before = set[str]()
     for name in names:
@@ -160,7 +162,7 @@ CLOSED_BADLY = "a quote is not closed, or text follows a closing quote; within q
 
 
 def _quoted_rows(path: Path, lines: Iterable[Line], delimiter: str) -> Iterator[Fields]:
-    """Rows by the rules of CSV: a quoted field may hold delimiters, newlines, and quotes that are doubled."""
+    """Yield rows by the rules of CSV: a quoted field may contain delimiters, newlines and doubled quotes."""
     held: list[Line] = []  # the lines of the row being read
     most = limits().field_bytes
 
@@ -187,14 +189,14 @@ def _quoted_rows(path: Path, lines: Iterable[Line], delimiter: str) -> Iterator[
         if fields is None:
             return
         names = names or len(fields)
-        if fields and (names == 1 or len(fields) > 1 or fields[0].strip()):  # a blank line is no row
+        if fields and (names == 1 or len(fields) > 1 or fields[0].strip()):  # skip blank lines
             yield held[0][0], fields
 
 
 TAB_FIELD = re.compile(r'(?:^|\t)(?:"((?:[^"]|"")*+)"(?=\t|\Z)|([^\t]*))')
 WITHIN_QUOTES = re.compile(r'(?:[^"]|"")*+')
 LINES_TOGETHER = 1000
-"""Lines that a quoted field between tabs may take, at most."""
+"""Maximum number of lines in a quoted field between tabs."""
 
 
 def _tab_rows(lines: Iterable[Line]) -> Iterator[Fields]:
@@ -235,7 +237,10 @@ def _lines_to_close(coming: Iterator[Line], ahead: deque[Line], *, names: int, a
 
 
 def _stays_quoted(line: str, *, within: bool) -> bool | None:
-    """Whether a quoted field is open after a line; None: a quote closes where no field ends. `within`: one was open."""
+    """Return whether a quoted field is open after a line; None if a quote closes inside a field.
+
+    `within`: whether a field was open before the line.
+    """
     at = 0
     if not within:
         within, at = line.startswith('"'), 1 if line.startswith('"') else 0
@@ -251,7 +256,7 @@ def _stays_quoted(line: str, *, within: bool) -> bool | None:
 
 
 def _tab_fields(text: str) -> tuple[list[str], bool]:
-    """The fields, and whether one of them begins with a quote that does not end it."""
+    """Return the fields, and whether one begins with a quote that does not end it."""
     if '"' not in text:
         return text.split("\t"), False
     fields: list[str] = []
@@ -267,21 +272,21 @@ READERS: dict[str, Callable[[Path, str], Iterator[Row]]] = {
     "jsonl": _json_rows,
     "parquet": _parquet_rows,
 }
-"""What reads the rows of a file, by how its name ends."""
+"""Functions that read the rows of a file, by its ending."""
 
 TYPED = ("jsonl", "parquet")
-"""The files that tell numbers from texts."""
+"""Formats that distinguish numbers from texts."""
 
-# --- parquet: never more of a file in memory than some rows and a few pages ---
+# --- .parquet: only some rows and a few pages of a file are in memory ---
 
-TOGETHER = 1024
-"""Rows that are unpacked at once."""
+MAX_BATCH_ROWS = 1024
+"""Maximum number of rows that are unpacked at once."""
 BUFFER_BYTES = 2**20
-"""What is read at once of a column: Arrow would read all that a row group has of it, which may be the whole file."""
+"""Bytes of a column that are read at once; Arrow's default is a whole row group, which may be the whole file."""
 
 
 def arrow(module: str, path: object, work: str = "reading") -> Any:
-    """A module of pyarrow's, which the `work` on a file needs."""
+    """Import a module of pyarrow; raise `MissingPackage` if it is missing for this `work` on a file."""
     try:
         return importlib.import_module(module)
     except ImportError:
@@ -289,7 +294,7 @@ def arrow(module: str, path: object, work: str = "reading") -> Any:
 
 
 def record_batches(path: Path) -> Iterator[Any]:
-    """All rows, as Arrow holds them; what cannot be read is one line."""
+    """Yield all rows as Arrow batches; raise `DataError` for a file that cannot be read."""
     parquet, arrow_error = arrow("pyarrow.parquet", path), arrow("pyarrow", path).ArrowException
     row = 0
     try:
@@ -303,12 +308,12 @@ def record_batches(path: Path) -> Iterator[Any]:
                 progress(packed * row // file.metadata.num_rows, packed)
                 yield batch
                 row += batch.num_rows
-    except (arrow_error, OSError, UnicodeDecodeError) as error:  # the last: a column's name
+    except (arrow_error, OSError, UnicodeDecodeError) as error:  # UnicodeDecodeError: in the name of a column
         raise DataError(read_failure(path, error, ".parquet file")) from None
 
 
 def values_of(batch: Any, path: Path, row: int) -> list[list[Any]]:
-    """The values of a batch, column by column. `row`: how many rows of the file come before it."""
+    """Return the values of a batch by column. `row`: number of rows before it in the file."""
     try:
         return [column.to_pylist() for column in batch.columns]
     except UnicodeDecodeError:
@@ -318,36 +323,36 @@ def values_of(batch: Any, path: Path, row: int) -> list[list[Any]]:
 
 
 def record_schema(path: Path) -> Any:
-    """The columns of a file that can be read, and their types."""
+    """Return the columns of a file and their types."""
     return arrow("pyarrow.parquet", path).read_schema(path)
 
 
 def _rows_together(path: Path, file: Any) -> int:
-    """How many rows of a .parquet file to unpack at once; one that holds too much is refused by what it says of itself.
+    """Return how many rows of a .parquet file to unpack at once; raise `DataError` if its metadata exceed a limit.
 
-    A value that stands in many rows is written once: a few bytes can make much memory.
+    A value in many rows is stored once, so a few bytes can need much memory.
     """
-    told, packed = file.metadata, path.stat().st_size
-    refuse_beyond("columns", told.num_columns, f"{path} has {{}} columns")
-    groups = [told.row_group(place) for place in range(told.num_row_groups)]
+    facts, packed = file.metadata, path.stat().st_size
+    refuse_beyond("columns", facts.num_columns, f"{path} has {{}} columns")
+    groups = [facts.row_group(place) for place in range(facts.num_row_groups)]
     parts = [group.column(place) for group in groups for place in range(group.num_columns)]
-    least = 8 * told.num_rows * told.num_columns
+    least = 8 * facts.num_rows * facts.num_columns
     unpacked = max(least, sum(part.total_uncompressed_size for part in parts))
     refuse_bomb(path, unpacked, packed)
     refuse_beyond("unpacked_bytes", unpacked, f"{path} unpacks to {{}} and more", file_bytes=packed)
     with path.open("rb") as pages:
         largest = max((_shared_bytes(pages, part) for part in parts), default=0)
-    return int(min(TOGETHER, max(1, most_of("unpacked_bytes", packed) / 4 // max(1, largest))))
+    return int(min(MAX_BATCH_ROWS, max(1, most_of("unpacked_bytes", packed) / 4 // max(1, largest))))
 
 
 def _shared_bytes(pages: BinaryIO, part: Any) -> int:
-    """The bytes of a value that rows of a column's part may share, at most."""
+    """Return the maximum bytes of a value that rows of a column chunk may share."""
     shares = {"RLE_DICTIONARY", "PLAIN_DICTIONARY", "DELTA_BYTE_ARRAY"}.intersection(part.encodings)
     if not shares:
         return 0
     if "DELTA_BYTE_ARRAY" in shares or part.dictionary_page_offset is None:
         return int(part.total_uncompressed_size)
-    pages.seek(part.dictionary_page_offset)  # Thrift's compact form: the page's kind, then its size unpacked
+    pages.seek(part.dictionary_page_offset)  # Thrift's compact protocol: type of the page, then its unpacked size
     head = re.match(rb"\x15[\x80-\xff]*[\x00-\x7f]\x15([\x80-\xff]*[\x00-\x7f])", pages.read(32), re.DOTALL)
     if head is None:
         return int(part.total_uncompressed_size)

@@ -1,4 +1,4 @@
-"""Where text comes from: a file, a folder of files, a table's rows, or a data set by its name. Never held whole."""
+"""Read texts piece by piece from a file, a folder of files, the rows of a table, or a data set."""
 
 import functools
 import itertools
@@ -20,10 +20,10 @@ from glassformer.data.io.table import SAMPLE_ROWS, join_texts, text_parts
 from glassformer.data.wording import EXAMPLES, counted, listed
 
 CHUNK = 2**20
-"""Characters in a piece, at most."""
+"""Maximum number of characters in a chunk."""
 
 GROUP = 2**26
-"""Bytes of files, at least, that are a group."""
+"""Minimum size of a group of files in bytes."""
 
 RUN_FILE = "glassformer.json"
 """A folder that holds this file is a run."""
@@ -34,7 +34,7 @@ SPLITS_FILE = "dataset_dict.json"
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of a document, cut where a line ends if it can be."""
+    """A piece of a document, cut at the end of a line if possible."""
 
     text: str
     starts: bool
@@ -44,18 +44,18 @@ class Chunk:
 
 
 Documents = Callable[[], Iterator[Iterator[str]]]
-"""Begins a new reading: each document as the blocks of its text."""
+"""Starts reading again: yields each document as blocks of text."""
 
 
 @dataclass(frozen=True)
 class FileGroup:
-    """Some files that are read one after the other: what several processes share, and what can be begun with."""
+    """Files that are read one after the other. Processes share groups of files, and reading can begin at any group."""
 
     documents: Documents
     files: tuple[Path, ...] = ()
-    """Those files; of documents that come from elsewhere, none."""
+    """The files; empty for documents that do not come from files."""
     reading: str = ""
-    """The settings by which they are read."""
+    """The settings that affect reading."""
 
     def chunks(self) -> Iterator[Chunk]:
         for document in self.documents():
@@ -65,17 +65,17 @@ class FileGroup:
 
 @dataclass(frozen=True)
 class Source:
-    """Documents that can be read again and again, in the same order."""
+    """Documents that can be read repeatedly, in the same order."""
 
     name: str
     documents: Documents
     note: str = ""
-    """What was left out, in words for a person."""
+    """Message on files that were left out."""
     file_groups: tuple[FileGroup, ...] = ()
 
     @property
     def groups(self) -> tuple[FileGroup, ...]:
-        """The same documents, a group of files after the other; one group, where nothing divides them."""
+        """The same documents by group of files."""
         return self.file_groups or (FileGroup(self.documents),)
 
     def chunks(self) -> Iterator[Chunk]:
@@ -91,7 +91,7 @@ class Source:
 
 
 def chunks_of(blocks: Iterable[str]) -> Iterator[Chunk]:
-    """One document, given in blocks of any size, in pieces of at most CHUNK characters."""
+    """Cut one document, given in blocks of any size, into chunks of at most CHUNK characters."""
     starts, held = True, ""
     for block in blocks:
         held += block
@@ -105,10 +105,10 @@ def chunks_of(blocks: Iterable[str]) -> Iterator[Chunk]:
 
 
 def _border(text: str, start: int, stop: int) -> int:
-    """The last place to cut where a line ends, else before a space, else anywhere.
+    """Return the last position to cut: at the end of a line, else before a space, else anywhere.
 
-    The newline or space begins the next piece and follows neither: no tokenizer joins a blank to the word before it,
-    so that cutting there changes no token.
+    The newline or space begins the next chunk and follows a character that is not white space. No tokenizer joins white
+    space to the word before it, so cutting there changes no token.
     """
     for blank in "\n ":
         cut = text.rfind(blank, start + 1, stop)
@@ -120,7 +120,7 @@ def _border(text: str, start: int, stop: int) -> int:
 
 
 def open_source(path_or_name: str, settings: DataSettings) -> Source:
-    """A path that exists, or else a data set: `add`, or `add:digits=3,rows=500`, or one of the hub, `hf:NAME`."""
+    """Return the texts at a path, or of a data set: `add`, `add:digits=3,rows=500`, or `hf:NAME` of the hub."""
     path = find(path_or_name, several=True)
     if path is None:
         return _embedded(path_or_name, settings)
@@ -151,7 +151,7 @@ def _source(name: str, files: list[Path], settings: DataSettings, note: str = ""
 def _documents(
     files: list[Path], settings: DataSettings, first: int = 0, stop: int | None = None
 ) -> Iterator[Iterator[str]]:
-    """Those of some of the files, or of all. A table is a document a row; any other file is one document."""
+    """Yield the documents of some files. Each row of a table is a document; any other file is one document."""
     progress = progress_of("file") if len(files) > 1 else unheard
     for number, file in enumerate(files[first:stop], first):
         progress(number, len(files))
@@ -163,7 +163,7 @@ def _documents(
 
 
 def _texts(name: str, rows: Iterator[Row], settings: DataSettings) -> Iterator[Iterator[str]]:
-    """The text column of a table's rows, a document each; the first few of them show which it is."""
+    """Yield the text of each row as a document; the first rows show which column is the text."""
     first = list(itertools.islice(rows, SAMPLE_ROWS))
     names = dict.fromkeys(column for _, row in first for column in row)
     sample = {column: [row.get(column, "") for _, row in first] for column in names}
@@ -177,7 +177,7 @@ def _texts(name: str, rows: Iterator[Row], settings: DataSettings) -> Iterator[I
 
 def _folder(name: str, folder: Path, settings: DataSettings) -> Source:
     if (folder / RUN_FILE).exists():
-        raise Misuse(f"{name} is a glassformer run (it holds {RUN_FILE}), and data is wanted here")
+        raise Misuse(f"{name} is a glassformer run (it holds {RUN_FILE}), not data")
     if all((folder / file).exists() for file in ("state.json", "dataset_info.json")) or (folder / SPLITS_FILE).exists():
         raise Misuse(f"{name} is a data set that save_to_disk wrote: name it {HUB}{name}")
     reasons = {file: _why_left_out(file, settings.encoding) for file in files_below(folder) if file.is_file()}
@@ -194,7 +194,7 @@ def _folder(name: str, folder: Path, settings: DataSettings) -> Source:
 
 
 def _why_left_out(file: Path, encoding: str) -> str:
-    """The reason in a word, or nothing when the file looks like text."""
+    """Return the reason in a word; empty if the file looks like text."""
     if file.name.startswith("."):
         return "hidden"
     if file.suffix.lower() in PACKED:

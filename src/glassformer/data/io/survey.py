@@ -1,7 +1,7 @@
-"""One pass over a source: what it holds, without holding it.
+"""Survey a source: read it once and keep a few numbers per document.
 
-What was found of large files is kept, and told by the files' names, sizes and times of change: so a training that goes
-on need not read a large corpus again, and processes that survey the same one at the same time share its files.
+Surveys of large files are cached under the names, sizes and modification times of the files. A resumed training run
+then need not read the corpus again, and processes that survey the same corpus share its files.
 """
 
 import contextlib
@@ -25,11 +25,11 @@ from glassformer.data.order import UInts
 from glassformer.data.same_text import NormalDigest
 
 FORMAT = 4
-"""The format of what is kept; a new one makes files be surveyed again."""
-KEPT_FROM = 2**26
-"""Bytes of a group of files from which on its survey is kept: reading less takes no time."""
+"""Version of the cached format; other versions are not read."""
+MIN_CACHED_BYTES = 2**26
+"""Size of a group of files from which its survey is cached; smaller ones are read quickly."""
 SETTLED = 2.0
-"""Seconds after which a file that is changed once more has another time of change, on any disk."""
+"""Seconds after which another change of a file changes its modification time, on any disk."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,51 +40,51 @@ class Survey:
     bytes: NDArray[np.int64]
     """Bytes of each document as UTF-8."""
     digests: UInts
-    """Equal documents have equal ones."""
+    """Digests of the documents."""
     keys: UInts
-    """Documents of one normal form have equal ones."""
+    """Digests of the normal forms of the documents."""
     filled: NDArray[np.bool_]
-    """A document of nothing but white space is not learned from."""
+    """False for blank documents, which are not learned from."""
     sketches: list[UInts]
-    """What near-duplicates are found by, where they are looked for."""
+    """Sketches to find near-duplicates, if requested."""
     source: Source
     fingerprint: str
-    """The same for the same texts and borders between documents; blank documents do not count."""
+    """Digest of the texts and the borders between them, except blank documents."""
     groups: list[int]
-    """The first document of each group of files."""
+    """Number of the first document of each group of files."""
 
 
-KEPT = {"characters": "i8", "bytes": "i8", "digests": "V32", "keys": "u8", "filled": "?"}
-"""What is kept of each document of a group of files. Its digest is SHA-256."""
-Kept = dict[str, NDArray[Any]]
+RECORDS = {"characters": "i8", "bytes": "i8", "digests": "V32", "keys": "u8", "filled": "?"}
+"""Cached arrays with an item per document of a group of files. Digests are SHA-256."""
+Records = dict[str, NDArray[Any]]
 
 
 def survey(source: Source, *, near_duplicates: bool = False) -> Survey:
-    """Read a source once. `near_duplicates`: whether to look for them."""
+    """Read a source once. `near_duplicates`: whether to make sketches."""
     if not near_duplicates:
         for group in source.groups if len(source.groups) > 1 else ():
-            _keep(group)  # groups that no process surveys now
-    whole, pieces, sketches, groups = hashlib.sha256(), list[Kept](), list[UInts](), [0]
+            _records_of(group)  # groups that no other process surveys now
+    whole, pieces, sketches, groups = hashlib.sha256(), list[Records](), list[UInts](), [0]
     for group in source.groups:
         if near_duplicates:
             found, more = _survey_group(group, near_duplicates=True)
             sketches += more
         else:
-            kept = _keep(group, wait=True)
+            kept = _records_of(group, wait=True)
             assert kept is not None
             found = kept
         whole.update(found["digests"][found["filled"]].tobytes())
         groups.append(groups[-1] + len(found["keys"]))
-        # the fingerprint needs whole digests, and all else only their beginning
+        # only the fingerprint needs whole digests
         pieces.append({**found, "digests": np.frombuffer(found["digests"].tobytes(), "<u8")[::4].astype(np.uint64)})
     if not any(piece["filled"].any() for piece in pieces):
         raise source.empty()
-    columns: dict[str, Any] = {name: np.concatenate([piece[name] for piece in pieces]) for name in KEPT}
+    columns: dict[str, Any] = {name: np.concatenate([piece[name] for piece in pieces]) for name in RECORDS}
     return Survey(**columns, sketches=sketches, source=source, fingerprint=whole.hexdigest(), groups=groups[:-1])
 
 
-def _survey_group(group: FileGroup, *, near_duplicates: bool = False) -> tuple[Kept, list[UInts]]:
-    """Return what is found of each document of a group of files, and its sketch where near-duplicates are wanted."""
+def _survey_group(group: FileGroup, *, near_duplicates: bool = False) -> tuple[Records, list[UInts]]:
+    """Return the records of a group of files, and the sketches of its documents if requested."""
     characters, sizes, keys, filled = array("q"), array("q"), array("Q"), array("b")
     digests, sketches = bytearray(), list[UInts]()
     for chunk in group.chunks():
@@ -102,18 +102,19 @@ def _survey_group(group: FileGroup, *, near_duplicates: bool = False) -> tuple[K
             digests += one.digest()
             keys.append(normal.number)
             sketches += [normal.sketch] if near_duplicates else []
-    found = zip(KEPT.items(), (characters, sizes, digests, keys, filled), strict=True)
+    found = zip(RECORDS.items(), (characters, sizes, digests, keys, filled), strict=True)
     return {name: np.frombuffer(bytes(values), kind) for (name, kind), values in found}, sketches
 
 
-# --- what is kept ---
+# --- the cache ---
 
 
-def _keep(group: FileGroup, *, wait: bool = False) -> Kept | None:
-    """What is found of a group of files: kept from before, or found now and kept. Nothing, where another process is
-    about to find it, unless that is waited for; or where it is too little to be kept, and nobody waits.
+def _records_of(group: FileGroup, *, wait: bool = False) -> Records | None:
+    """Return the records of a group of files from the cache, or make and cache them.
+
+    Without `wait`, return None if another process makes them now, or if they are too small for the cache.
     """
-    path = _kept_at(group)
+    path = _cache_file(group)
     if path is None:
         return _survey_group(group)[0] if wait else None
     if (kept := _load(path)) is not None:
@@ -125,7 +126,7 @@ def _keep(group: FileGroup, *, wait: bool = False) -> Kept | None:
         if (kept := _load(path)) is not None:
             return kept
         found, _ = _survey_group(group)
-        if _kept_at(group) == path:  # no file has changed meanwhile
+        if _cache_file(group) == path:  # no file has changed meanwhile
             with contextlib.suppress(OSError), part_of(path) as aside:
                 with aside.open("wb") as file:
                     np.savez(file, allow_pickle=False, **found)
@@ -133,14 +134,14 @@ def _keep(group: FileGroup, *, wait: bool = False) -> Kept | None:
         return found
 
 
-def _kept_at(group: FileGroup) -> Path | None:
-    """The file for what is found of a group; None, where it is not kept."""
+def _cache_file(group: FileGroup) -> Path | None:
+    """Return the cache file of a group; None if it is not cached."""
     try:
         stats = [file.stat() for file in group.files]
     except OSError:
         return None
     changed = max((max(stat.st_mtime, stat.st_ctime) for stat in stats), default=0.0)
-    if sum(stat.st_size for stat in stats) < KEPT_FROM or time.time() - changed < SETTLED:
+    if sum(stat.st_size for stat in stats) < MIN_CACHED_BYTES or time.time() - changed < SETTLED:
         return None
     files = [
         f"{file.resolve()} {stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns}"
@@ -151,11 +152,11 @@ def _kept_at(group: FileGroup) -> Path | None:
     return None if folder is None or why_unwritable(folder) else folder / f"{name}.npz"
 
 
-def _load(path: Path) -> Kept | None:
-    """Nothing, if it is missing or damaged."""
+def _load(path: Path) -> Records | None:
+    """Return cached records; None if they are missing or damaged."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
-            found = {name: kept[name] for name in KEPT}
+            found = {name: kept[name] for name in RECORDS}
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         return None
     return found if len({len(values) for values in found.values()}) == 1 else None

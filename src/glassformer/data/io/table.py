@@ -1,4 +1,4 @@
-"""What is held in memory, for tasks that learn labels: a table, every value as text, or pictures of one size."""
+"""Tables (with every value as text) and pictures of one size in memory, for tasks that learn labels."""
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,25 +22,25 @@ from glassformer.data.io.rows import TYPED, NoRows, Row, is_table, kind_of, read
 from glassformer.data.wording import line_in_words, listed
 
 EMPTY = ("", "na", "n/a", "nan", "null", "none", "-", "?")
-"""Values of a cell that say there is none."""
-LONGEST_EMPTY = max(map(len, EMPTY))
+"""Texts in cells that stand for a missing value."""
+MAX_EMPTY_CHARS = max(map(len, EMPTY))
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows in memory: every value as text."""
+    """Rows in memory, with every value as text."""
 
     name: str
     """The name, as the user gave it."""
     columns: dict[str, list[str]]
     lines: list[int]
-    """Where each row begins in its file."""
+    """Line on which each row begins in its file."""
     test: "Callable[[], Table] | None" = None
     """Reads the rows that an embedded data set always holds out for the test."""
     remarks: tuple[str, ...] = ()
-    """What reading it left out or chose, in words for a person."""
+    """Messages on what reading the table left out or chose."""
     typed: bool = False
-    """Whether numbers are numbers in the file itself, and no texts: then they have a decimal point."""
+    """Whether the file distinguishes numbers from texts; its numbers then have a decimal point."""
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -51,47 +51,47 @@ class Table:
         return f"{self.name}, {line_in_words(self.lines[row])}{cell}"
 
     def texts(self, name: str) -> list[str]:
-        """The text of each row: a column, or where its name is title,body, several joined."""
+        """Return the text of each row: one column, or several joined ones (title,body)."""
         parts = text_parts(name, self.columns)
         if len(parts) == 1:
             return self.columns[parts[0]]
         return [join_texts(values) for values in zip(*(self.columns[part] for part in parts), strict=True)]
 
     def lines_but(self, rows: Iterable[int]) -> list[int]:
-        """Where the other rows begin."""
+        """Return the lines of all other rows."""
         taken = set(rows)
         return [line for row, line in enumerate(self.lines) if row not in taken]
 
     def rows(self, first: int, last: int) -> "Table":
-        """Some rows that follow each other."""
+        """Return the rows from `first` to before `last`."""
         columns = {name: values[first:last] for name, values in self.columns.items()}
         return replace(self, columns=columns, lines=self.lines[first:last])
 
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """Pictures of one size in memory, and a label for each."""
+    """Pictures of one size in memory, with a label for each."""
 
     name: str
     """The name, as the user gave it."""
     pixels: NDArray[np.uint8]
-    """N×H×W×C; C is 1 where all of them are grey, else 3."""
+    """N×H×W×C; C is 1 if all pictures are grey, else 3."""
     labels: list[str]
     files: list[str]
-    """Each picture's path in its folder, or `image 17`, counted from 0, where there are no files."""
+    """Path of each picture in the folder; without files, `image 17`, counted from 0."""
     part: list[str] | None = None
-    """The part of each picture (train, validation or test), where the data is already divided."""
+    """The part of each picture (train, validation or test) if the data are already divided."""
     note: str = ""
-    """What was left out or scaled, in words for a person."""
+    """Message on files that were left out, or on scaled pixels."""
     top: int | None = None
-    """The value of arrays that was taken as white; None where they come from files."""
+    """The value of white in arrays; None for image files."""
 
     def __len__(self) -> int:
         return len(self.labels)
 
 
 def text_parts(name: str | None, names: Container[str]) -> list[str]:
-    """The columns that a text is joined of, of a table that has these; without a text, none."""
+    """Return the text columns of a table with these columns, which are joined; none if `name` is None."""
     if name is None:
         return []
     return [name] if name in names else [part.strip() for part in name.split(",")]
@@ -105,16 +105,16 @@ def require_columns(where: str, wanted: Iterable[str], names: Collection[str], a
 
 
 def join_texts(parts: Iterable[str]) -> str:
-    """Several columns of a row as one text, a line each; an empty one is passed over."""
+    """Join columns of a row, one per line, except blank ones."""
     return "\n".join(part for part in parts if part.strip())
 
 
 LINE_CELLS = 5
-"""Places in lists that take as much as the number of a row's line."""
+"""Number of list items that need as much memory as a line number."""
 
 
 def holds_table(path_or_name: str) -> bool:
-    """Whether there are rows with columns, known without reading them."""
+    """Return whether data are rows with columns, without reading them."""
     path = find(path_or_name, several=True)
     if path is None:
         return len(open_dataset(path_or_name).columns) > 1
@@ -122,10 +122,10 @@ def holds_table(path_or_name: str) -> bool:
 
 
 def read_table(path_or_name: str, settings: DataSettings, *, most: int | None = None) -> Table:
-    """A .csv, .tsv, .jsonl or .parquet file, or a data set by its name; of what may be large, at most so many rows."""
+    """Read a .csv, .tsv, .jsonl or .parquet file, or a data set. `most`: maximum number of rows."""
     path = find(path_or_name, several=True)
     if path is None:
-        return _from_dataset(path_or_name, most if is_hub(path_or_name) else None)  # what comes along is small
+        return _from_dataset(path_or_name, most if is_hub(path_or_name) else None)  # embedded data sets are small
     if (files := files_of(path_or_name)) is not None:
         return _from_files(short_name(path_or_name), files, settings, most)
     if not path.is_file() or not is_table(path):
@@ -194,26 +194,26 @@ def _from_dataset(name: str, most: int | None) -> Table:
 
 
 def is_empty(value: str) -> bool:
-    """Whether a cell holds nothing."""
+    """Return whether a cell is blank or stands for a missing value."""
     value = value.strip()
-    return len(value) <= LONGEST_EMPTY and value.lower() in EMPTY
+    return len(value) <= MAX_EMPTY_CHARS and value.lower() in EMPTY
 
 
-# --- some rows at a time, so that a file of any size can be read ---
+# --- files of any size, some rows at a time ---
 
 ROWS_AT_ONCE = 2048
-"""Rows of a chunk: enough to find some of like length for every batch, few enough for little memory."""
+"""Rows of a chunk: enough to batch rows of similar length, few enough for little memory."""
 SAMPLE_ROWS = 100
-"""Rows at the beginning by which columns are recognised."""
+"""Number of rows by which columns are recognised."""
 
 LINE = "text"
-"""The one column of a file that is no table."""
+"""Name of the only column of a file that is not a table."""
 
 Item = TypeVar("Item")
 
 
 def prefetch(items: Iterable[Item]) -> Iterator[Item]:
-    """The same items, each made by a thread of its own while the one before it is in use."""
+    """Yield the same items; a thread makes the next item while the current one is in use."""
     coming = iter(items)
     with ThreadPoolExecutor(1) as thread:
         ahead = thread.submit(lambda: list(islice(coming, 1)))
@@ -224,17 +224,17 @@ def prefetch(items: Iterable[Item]) -> Iterator[Item]:
 
 @dataclass(frozen=True, eq=False)
 class RowFile:
-    """A file that was read once from its beginning to its end, and so holds no fault, and can be read again."""
+    """A file that was read once from beginning to end without an error, and can be read again."""
 
     name: str
     """The name, as the user gave it."""
     path: Path
     encoding: str
     sample: dict[str, list[str]]
-    """The first rows' values, of every column that the file has."""
+    """Values of the first rows, for every column of the file."""
     count: int
     whole: Table | None = None
-    """All rows, where they are held anyway."""
+    """All rows, if they are in memory anyway."""
 
     @classmethod
     def scan(cls, name: str, path: Path, encoding: str) -> Self:
@@ -253,12 +253,12 @@ class RowFile:
 
     @classmethod
     def of_table(cls, table: Table, path: Path, encoding: str) -> Self:
-        """A table in memory, as a file that was read."""
+        """Return a table in memory as a file that was read."""
         sample = {column: values[:SAMPLE_ROWS] for column, values in table.columns.items()}
         return cls(table.name, path, encoding, sample, len(table), table)
 
     def tables(self) -> Iterator[Table]:
-        """All rows, in tables of a few each that have every column of the file; at least one table."""
+        """Yield all rows, in tables of a few rows with every column of the file; at least one table."""
         if not self.count:
             yield Table(self.name, {column: [] for column in self.sample}, [])
             return
@@ -272,7 +272,7 @@ class RowFile:
 
 
 def _rows_or_none(path: Path, encoding: str, columns: dict[str, list[str]]) -> Iterator[Row]:
-    """The rows; of a table that has none, its `columns` are filled in."""
+    """Yield the rows; if a table has none, add its columns to `columns`."""
     try:
         yield from _rows(path, encoding)
     except NoRows as none:
@@ -280,7 +280,7 @@ def _rows_or_none(path: Path, encoding: str, columns: dict[str, list[str]]) -> I
 
 
 def _rows(path: Path, encoding: str) -> Iterator[Row]:
-    """The rows of a table, or the lines of a text; a newline at its end begins no further line."""
+    """Yield the rows of a table, or the lines of a text; a newline at its end does not begin another line."""
     if is_table(path):
         yield from read_rows(path, encoding)
         return

@@ -1,1 +1,1 @@
-"""Tokens of a corpus, packed into files."""
+"""Token ids of a corpus in files."""

@@ -1,8 +1,8 @@
-"""The tokens of a part into shards, each whole on the disk as soon as it is full.
+"""Pack the tokens of a part into shards, each of which is complete on disk as soon as it is full.
 
-Where a shard ends is told by counting characters. So it is known before anything is encoded, and processes that pack
-the same part at the same time, those of torchrun or others, share its shards: whoever comes to one that nobody has
-claimed packs it. The claim of a process that is killed falls, and another makes its shard.
+The borders of shards are counted in characters and therefore known before encoding. Processes that pack the same part
+at the same time share its shards: each packs shards that no other process has claimed. If a process is killed, its
+claim ends and another process packs the shard.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from glassformer.data.split.documents import TextPart
 from glassformer.text.pieces import grouped
 from glassformer.text.tokenizer import Tokenizer
 
-AT_ONCE = 2**21
+CHECKED_TOKENS = 2**21
 """Tokens whose checksum is computed at once."""
 
 
@@ -91,26 +91,25 @@ def _read_entry(path: Path) -> ShardEntry:
 def _checksum(ids: NDArray[Any]) -> int:
     """Return the checksum of a file's bytes, computed a few megabytes at a time."""
     checksum = 0
-    for start in range(0, len(ids), AT_ONCE):
-        checksum = zlib.crc32(ids[start : start + AT_ONCE].tobytes(), checksum)
+    for start in range(0, len(ids), CHECKED_TOKENS):
+        checksum = zlib.crc32(ids[start : start + CHECKED_TOKENS].tobytes(), checksum)
     return checksum
 
 
 TOGETHER = 2**21
-"""Characters given to the tokenizer at once: enough for all its threads, little enough for memory."""
+"""Characters that are tokenized at once: enough for all threads, few enough for memory."""
 
-SHARD, MOST_SHARDS = 2**26, 2**12
-"""Characters of a shard at least, and how many of them a part has at most: each is a mapping of the process."""
+SHARD, MAX_SHARDS = 2**26, 2**12
+"""Minimum characters of a shard, and maximum shards of a part: each is a memory mapping of the process."""
 
 LARGE = 50_000_000
-"""Bytes of a part from which on it is said how far packing is."""
-
-EVERY = 15.0
-"""Seconds between two such words."""
+"""Size of a part in bytes from which packing prints its progress."""
+REPORT_SECONDS = 15.0
+"""Seconds between two such lines."""
 
 
 class _Text:
-    """The chunks of a part one after the other, and how many characters of it lie behind."""
+    """The chunks of a part, and the number of characters that were read."""
 
     def __init__(self, part: TextPart) -> None:
         self._part = part
@@ -118,7 +117,7 @@ class _Text:
         self.characters = 0
 
     def until(self, border: int | None) -> Iterator[Chunk]:
-        """The chunks up to so many characters of the part, or to its end."""
+        """Yield the chunks up to this number of characters of the part, or to its end."""
         while border is None or self.characters < border:
             if (chunk := next(self._chunks, None)) is None:
                 return
@@ -126,7 +125,7 @@ class _Text:
             yield chunk
 
     def pass_over(self, border: int | None) -> None:
-        """Go on where `until` would end; files that lie before are not read."""
+        """Skip the chunks of `until`, without reading whole files that end before the border."""
         if border is None:
             return
         place = self._part.position_before(border)
@@ -136,7 +135,7 @@ class _Text:
 
 
 def shard_count(part: TextPart) -> int:
-    return min(MOST_SHARDS, max(1, part.characters // SHARD))
+    return min(MAX_SHARDS, max(1, part.characters // SHARD))
 
 
 class Packing:
@@ -227,14 +226,14 @@ class Packing:
 
     def _report(self, characters: int) -> None:
         """Print now and then how far the packing of a large part is."""
-        if self.part.bytes >= LARGE and time.monotonic() - self._reported >= EVERY:
+        if self.part.bytes >= LARGE and time.monotonic() - self._reported >= REPORT_SECONDS:
             self._reported = time.monotonic()
             share = f"{characters / self.part.characters:.0%} of {self.part.bytes / 1e6:,.0f} MB"
             say(f"packing the {self.part.name} part: {share}")
 
 
 def claim_name(key: str, number: int | str) -> str:
-    """The file that says that somebody makes a shard now."""
+    """Return the name of the file by which a process claims a shard."""
     return f".{key}.{number}.lock"
 
 

@@ -1,7 +1,7 @@
-"""Text → token ids, once: packed into files that are mapped into memory, and kept for the next time.
+"""Token ids of a part in files that are mapped into memory and cached.
 
-A small text is one file. A large one is cut into shards, each whole on the disk as soon as it is full, so that a
-packing that was stopped goes on after the last of them.
+A small text is one file. A large one is divided into shards, so that packing continues after the last complete shard if
+it was interrupted.
 """
 
 import tempfile
@@ -23,14 +23,14 @@ from glassformer.data.split.base import digest
 from glassformer.data.split.documents import TextPart
 from glassformer.text.tokenizer import Tokenizer
 
-AT_ONCE = 2**22
-"""Tokens that are counted in one go."""
+COUNTED_TOKENS = 2**22
+"""Tokens that are counted at once."""
 
 
 class Shards:
-    """Ids in several files as one array: its length, an id, a stretch, ids at any places.
+    """Ids in several files, indexed as one array by an id, a slice or an array of ids.
 
-    A stretch within one file is a view of it, and only what is looked at is read.
+    A slice within one file is a view of it; only the requested ids are read.
     """
 
     ndim = 1
@@ -56,7 +56,7 @@ class Shards:
         return self._stretch(first, stop) if step == 1 else self._at(np.arange(first, stop, step))
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        """All of it in memory."""
+        """Return all ids as one array in memory."""
         if copy is False:
             raise ValueError("ids that lie in several files are copied to become one array")
         return np.concatenate(self._files, dtype=dtype or self.dtype, casting="unsafe")
@@ -74,7 +74,7 @@ class Shards:
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
     def _at(self, places: NDArray[Any]) -> NDArray[Any]:
-        """The ids at these places, in their shape; a negative one counts from the end."""
+        """Return the ids at these positions, in their shape; negative positions count from the end."""
         if places.dtype.kind not in "iu":
             raise IndexError(f"places in a text are whole numbers, not {places.dtype}")
         places = np.where(places < 0, places + len(self), places)
@@ -92,37 +92,37 @@ Ids = NDArray[np.uint16] | NDArray[np.uint32] | Shards
 
 
 def how_often(ids: Ids, size: int) -> NDArray[np.int64]:
-    """How often each of so many tokens stands there."""
+    """Return the number of occurrences of each of `size` tokens."""
     counts = np.zeros(size, np.int64)
-    for first in range(0, len(ids), AT_ONCE):
-        counts += np.bincount(ids[first : first + AT_ONCE].astype(np.int64), minlength=size)
+    for first in range(0, len(ids), COUNTED_TOKENS):
+        counts += np.bincount(ids[first : first + COUNTED_TOKENS].astype(np.int64), minlength=size)
     return counts
 
 
 FORMAT = 3
-"""The format of the files below; a new one makes the old ones be built again."""
+"""Version of the cached format; other versions are not read."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """A part as the model reads it: every document as START … END, one after the other."""
+    """A part as the model reads it: all documents, each as START … END."""
 
     ids: Ids
-    """Mapped from disk: only what is looked at is read."""
+    """Mapped from disk; only the requested ids are read."""
     bytes: int
-    """Bytes of the text as UTF-8, START and END not counted: what bits per byte divide by."""
+    """Bytes of the text as UTF-8, without START and END; the divisor of bits per byte."""
     characters: int
     documents: int
     unknown: int
-    """How many ids are UNK."""
+    """Number of UNK tokens."""
 
     def __len__(self) -> int:
         return len(self.ids)
 
 
 def pack(part: TextPart, tokenizer: Tokenizer) -> Tokens:
-    """The tokens of a part: from the cache if they are there and whole, else made now and put there."""
-    roles = f"{tokenizer.start} {tokenizer.end} {tokenizer.unk}"  # the same tokens may have other uses
+    """Return the tokens of a part from the cache, or pack them and add them to the cache."""
+    roles = f"{tokenizer.start} {tokenizer.end} {tokenizer.unk}"  # equal tokens may have other roles
     borders = f"{source.CHUNK} {shard_count(part)}"  # a shard ends with a chunk
     key = digest(f"{FORMAT} {part.fingerprint} {tokenizer.hash} {roles} {borders}")[:32]
     folders = [folder / "tokens" for folder in cache_folders()]

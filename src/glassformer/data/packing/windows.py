@@ -1,4 +1,4 @@
-"""Packed tokens as a language model reads them: windows in random order, what each one teaches, and what is hidden."""
+"""Packed tokens as a language model reads them: windows in random order, their training pairs, and hidden tokens."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ from glassformer.text.tokenizer import Tokenizer
 class WindowOrder:
     """Windows of context + 1 tokens in random order, epoch after epoch.
 
-    A window's inputs are its first `context` tokens, its targets the last `context`: neighbours share one token, so
-    that each token is predicted once. Every epoch has its own order and lays its windows out from its own first token,
-    so that no token always stands at a window's beginning. What lies before the first window and after the last one is
-    left out of that epoch; the number of windows is the same in each.
+    The inputs of a window are its first `context` tokens, its targets the last `context`. Neighbouring windows share
+    one token, so that each token is predicted once. Every epoch has its own order and its own first token, so that no
+    token is always at the beginning of a window. Tokens before the first window and after the last one are left out of
+    that epoch. All epochs have the same number of windows.
     """
 
     def __init__(self, length: int, context: int, batch_size: int, seed: int) -> None:
@@ -33,9 +33,8 @@ class WindowOrder:
         self.batch_size = batch_size
         self._length = length
         self.windows = max(1, (length - context) // context)
-        """Windows in an epoch: as many as fit wherever in the first `context` tokens they begin."""
-        self._shifts = length - self.windows * context
-        """Tokens at which an epoch's first window may begin."""
+        """Windows in an epoch: the number that fits for any first token among the first `context` tokens."""
+        self._shifts = length - self.windows * context  # tokens at which the first window of an epoch may begin
         self._seed = mix(number(seed), number(0))
 
     @property
@@ -44,7 +43,7 @@ class WindowOrder:
         return self._length / (self.context * self.batch_size)
 
     def starts(self, step: int) -> NDArray[np.int64]:
-        """The first tokens of the windows of one batch; a batch may end one epoch and begin the next."""
+        """Return the first tokens of the windows of one batch, which may end one epoch and begin the next."""
         places = np.arange(self.batch_size, dtype=np.int64) + step * self.batch_size
         epoch, place = np.divmod(places, self.windows)
         key = mix(epoch.astype(np.uint64), self._seed)
@@ -54,9 +53,9 @@ class WindowOrder:
 
 
 def segments_of(ids: Int[Tensor, "B T"], start: int | None, end: int | None) -> Int[Tensor, "B T"]:
-    """The document of each token, from 0 on: START begins a document, or where there is none, what follows END.
+    """Return the number of each token's document, from 0. START begins a document; without START, the token after END.
 
-    A window that begins in the middle of a document has the rest of it as its first.
+    In a window that begins inside a document, the rest of that document is the first.
     """
     begins = torch.zeros_like(ids)
     if start is not None:
@@ -67,10 +66,10 @@ def segments_of(ids: Int[Tensor, "B T"], start: int | None, end: int | None) -> 
 
 
 def training_pairs(pieces: Sequence[str], between: str = "") -> list[tuple[str, str]]:
-    """One sentence as its training pairs: each prefix, and the piece that comes next.
+    """Return the training pairs of a sentence: each prefix and the next token.
 
-    Byte pairs bring their own spaces, words need one `between` them. With START and END among the pieces, the first and
-    the last pair say how a text begins and that it ends.
+    `between`: separator of tokens without their own spaces. If START and END are among the tokens, the first and last
+    pairs show how a text begins and ends.
 
     >>> training_pairs(["the", " cat", " sat"])
     [('the', ' cat'), ('the cat', ' sat')]
@@ -78,55 +77,55 @@ def training_pairs(pieces: Sequence[str], between: str = "") -> list[tuple[str, 
     return [(between.join(pieces[:end]), pieces[end]) for end in range(1, len(pieces))]
 
 
-# --- which tokens of a text are hidden, and what stands in their place: plain functions of numbers, no random state ---
+# --- hidden tokens and their replacements: plain functions of numbers, without random state ---
 
 NOTHING = -1
-"""The answer at places where none is asked for."""
+"""The answer at positions that are not predicted."""
 
 MASKED, SWAPPED = 0.8, 0.1
-"""Shares of the tokens to guess in training: those that MASK stands for, and those that another token stands for."""
-JUDGED = 0.15
-"""Part of the tokens that are guessed where a model is judged, whatever it was trained with."""
+"""Shares of the tokens to guess in training that are replaced by MASK, and by another token."""
+EVALUATED = 0.15
+"""Share of the tokens to guess in evaluation, whatever the share in training."""
 
 _CHOSEN, _HOW, _OTHER = (number(key) for key in range(3))
 _FIXED = number(8)
-"""The key with which the share of the first 100, 1,000, 10,000 … places that are guessed is JUDGED as near as chance
-has it; there are keys, 3 for one, with which a short part is asked a quarter less."""
+"""A key with which nearly the share EVALUATED of the first 100, 1,000, 10,000 … positions is guessed. With key 3, for
+example, a quarter fewer positions of a short part would be guessed."""
 
 Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Masking:
-    """How tokens are hidden; special ones never are."""
+    """Rule by which tokens are hidden; special tokens never are."""
 
     mask: int
     ordinary: NDArray[np.int64]
-    """The ids of tokens that stand for text: those that are hidden, and that may stand for another."""
+    """Ids of the tokens of text, which can be hidden or replace others."""
     size: int
     """One more than the largest id."""
-    rate: float = JUDGED
+    rate: float = EVALUATED
     words: WordBorders | None = None
-    """The words' borders, where all tokens of a word are guessed together."""
+    """Borders of words, if all tokens of a word are hidden together."""
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer, *, rate: float = JUDGED, whole_words: bool = False) -> "Masking":
+    def of(cls, tokenizer: Tokenizer, *, rate: float = EVALUATED, whole_words: bool = False) -> "Masking":
         assert tokenizer.mask is not None
         words = word_borders(tokenizer) if whole_words else None
         return cls(tokenizer.mask, np.array(tokenizer.texts, np.int64), tokenizer.vocab_size, rate, words)
 
     @cached_property
     def hidden(self) -> NDArray[np.bool_]:
-        """Whether a token is ever hidden, by its id."""
+        """True for the ids of tokens that can be hidden."""
         found = np.zeros(self.size, np.bool_)
         found[self.ordinary] = True
         return found
 
     def to_learn(self, ids: Ids, key: UInts) -> tuple[Ids, Ids]:
-        """What a model reads of B×T tokens, and what it is to guess: the token, or NOTHING.
+        """Return B×T tokens with hidden ones replaced, and the answers: the token, or NOTHING.
 
-        The rows have their numbers as keys, beside the one given: a batch is hidden alike however it is divided later.
-        Each token, or each word, is guessed with a chance of `rate`, so that this is the expected part of the tokens.
+        Each row is hidden by its number and the key, so the result does not depend on later division of the batch.
+        Each token, or each word, is hidden with probability `rate`.
         """
         keys = mix(np.arange(len(ids), dtype=np.uint64), key)[:, None]
         places = np.arange(ids.shape[1], dtype=np.uint64)
@@ -139,14 +138,14 @@ class Masking:
         read = np.where(how < MASKED, self.mask, np.where(how < MASKED + SWAPPED, others, ids))
         return np.where(guessed, read, ids), np.where(guessed, ids, NOTHING)
 
-    def to_judge(self, ids: Ids, first: int) -> tuple[Ids, Ids]:
-        """The same for T tokens of a part, of which `first` is the place of the first.
+    def to_evaluate(self, ids: Ids, first: int) -> tuple[Ids, Ids]:
+        """Return the same for T tokens of a part in evaluation; `first`: position of the first token.
 
-        Which are guessed follows from their places alone, and MASK stands for all of them: two models with the same
-        tokens are asked the same, whatever windows they read and however they were trained.
+        Hidden tokens are chosen by their positions alone and always replaced by MASK. Two models with the same tokens
+        therefore guess the same ones, whatever windows they read and however they were trained.
         """
         places = np.arange(first, first + len(ids), dtype=np.uint64)
-        guessed = (_chance(places, _FIXED) < JUDGED) & self.hidden[ids]
+        guessed = (_chance(places, _FIXED) < EVALUATED) & self.hidden[ids]
         return np.where(guessed, self.mask, ids), np.where(guessed, ids, NOTHING)
 
 

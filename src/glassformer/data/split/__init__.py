@@ -1,1 +1,1 @@
-"""What is learned from, and what is held out."""
+"""Training, validation and test parts."""

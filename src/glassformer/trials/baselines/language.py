@@ -241,7 +241,7 @@ def judge_hidden(task: MaskedModelling, part: str) -> tuple[Evaluation, int]:
     shares, most_frequent = counts / counts.sum(), int(counts.argmax())
     records = []
     for begin, end, counted in task.windows(len(ids)):
-        _, answers = masking.to_judge(np.asarray(ids[begin:end], np.int64), begin)
+        _, answers = masking.to_evaluate(np.asarray(ids[begin:end], np.int64), begin)
         answers = answers[counted - begin :]
         hidden = answers[answers != NOTHING]
         records.append(
