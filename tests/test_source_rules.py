@@ -3,11 +3,24 @@
 import ast
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import nn
 
 import glassformer
+from glassformer.bricks import attention, tap
+from glassformer.bricks.capabilities import Capability
 from glassformer.config import presets
+from glassformer.encoders import base as encoders_base
+from glassformer.families import capabilities as run_capabilities
+from glassformer.families.base import Loaded
+from glassformer.models import capabilities as model_capabilities
+from glassformer.models import modules
 
 SOURCE = Path(glassformer.__file__).parent
 MODULES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py"))}
@@ -152,3 +165,88 @@ def test_every_stored_sentence_is_selected_by_the_code_of_its_package() -> None:
         assert unselected_sentences(tomllib.loads(file.read_text()), code) == [], file
     assert unselected_sentences(["used", "unused"], 'sentence("used")') == ["unused"]
     assert unselected_sentences(["mean: sum", "sum: mean"], "exercise(mean)") == ["sum: mean"]
+
+
+# --- what runs, models and their parts can do: asked by capability ---
+
+MAY_ASK_FOR_CLASSES = ("bricks", "encoders", "models", "families", "config")
+"""Packages that define runs, models and parts, and the one below them; all others ask `capability(part, kind)`."""
+PART_PACKAGES = ("glassformer.encoders.", "glassformer.models.")
+
+
+def is_part(kind: type) -> bool:
+    """Return whether a class is that of a model, an encoder or a part of one, or a kind of loaded run."""
+    bases = set(kind.__mro__)
+    if kind is Loaded:  # which tells a loaded run from the path of one
+        return False
+    return bool({Loaded, Capability} & bases) or (nn.Module in bases and kind.__module__.startswith(PART_PACKAGES))
+
+
+CAPABILITY_NAMES = {
+    name
+    for module in (encoders_base, attention, tap, model_capabilities, run_capabilities)
+    for kind in vars(module).values()
+    if isinstance(kind, type) and Capability in kind.__mro__
+    for name in (*vars(kind), *vars(kind).get("__annotations__", ()))
+    if not name.startswith("_")
+}
+
+
+def classes_in(node: ast.AST, names: Mapping[str, Any]) -> set[type]:
+    """Return the classes that an expression names, inside tuples and unions too."""
+    found: set[type] = set()
+    for one in ast.walk(node):
+        if isinstance(one, ast.Name | ast.Attribute):
+            with suppress(NameError, AttributeError):
+                value = eval(ast.unparse(one), dict(names))  # names of our own modules
+                found |= {kind for kind in (value if isinstance(value, tuple) else (value,)) if isinstance(kind, type)}
+    return found
+
+
+def class_questions(tree: ast.AST, names: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """Yield where a module asks for the class of a run, a model or a part, or whether it has one of their methods.
+
+    `names` are those of the module. An `assert` asks nothing: it tells the type checker what is known.
+    """
+    asserted = {id(one) for node in ast.walk(tree) if isinstance(node, ast.Assert) for one in ast.walk(node.test)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.MatchClass) and any(map(is_part, classes_in(node.cls, names))):
+            yield node.lineno, ast.unparse(node)
+        called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
+        if not isinstance(node, ast.Call) or called not in ("isinstance", "hasattr") or id(node) in asserted:
+            continue
+        tested = node.args[1]
+        if (called == "isinstance" and any(map(is_part, classes_in(tested, names)))) or (
+            called == "hasattr" and (not isinstance(tested, ast.Constant) or tested.value in CAPABILITY_NAMES)
+        ):
+            yield node.lineno, ast.unparse(node)
+
+
+def test_other_packages_ask_for_capabilities_not_for_classes() -> None:
+    """The class that is tested counts, not the name of the variable: constants and aliases are looked up."""
+    found = [
+        f"{path.relative_to(SOURCE)}:{line}: {asked}"
+        for path, tree in MODULES.items()
+        if path.relative_to(SOURCE).parts[0] not in MAY_ASK_FOR_CLASSES and names_in(tree) & {"isinstance", "hasattr"}
+        for line, asked in class_questions(tree, vars(import_module(name_of(path))))
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("code", "asks"),
+    [
+        ("isinstance(x, Seq2Seq)", True),
+        ("isinstance(x, int | modules.BagPredictor)", True),
+        ("isinstance(x, WHOLE)", True),
+        ("hasattr(x, 'generate')", True),
+        ("hasattr(x, method)", True),
+        ("match x:\n case Seq2Seq(): pass", True),
+        ("assert isinstance(x, Seq2Seq)", False),
+        ("isinstance(x, nn.Linear | Loaded | str)", False),
+        ("hasattr(x, '__len__')", False),
+    ],
+)
+def test_a_question_for_a_class_would_be_seen(code: str, asks: bool) -> None:
+    names = {"Seq2Seq": modules.Seq2Seq, "modules": modules, "WHOLE": (modules.TokenModel,), "nn": nn, "Loaded": Loaded}
+    assert bool(list(class_questions(ast.parse(code), names))) == asks

@@ -29,6 +29,7 @@ from glassformer.config.loggers import disable_telemetry, wait_passively
 from glassformer.config.presets import VERSION
 
 if TYPE_CHECKING:
+    from glassformer.bricks.attention import HasAttention as HasAttention
     from glassformer.bricks.attention import Memory as Memory
     from glassformer.bricks.own import register_brick as register_brick
     from glassformer.bricks.tap import Tap as Tap
@@ -37,11 +38,17 @@ if TYPE_CHECKING:
     from glassformer.config.limits import limits as limits
     from glassformer.config.plugins import use as use
     from glassformer.encoders.base import Encoder as Encoder
+    from glassformer.encoders.base import Recomputes as Recomputes
     from glassformer.encoders.base import State as State
     from glassformer.encoders.registry import register_encoder as register_encoder
     from glassformer.encoders.registry import register_model as register_model
     from glassformer.families.base import Family as Family
     from glassformer.families.base import register_family as register_family
+    from glassformer.families.capabilities import Embeds as Embeds
+    from glassformer.families.capabilities import Fills as Fills
+    from glassformer.families.capabilities import Generates as Generates
+    from glassformer.families.capabilities import Labels as Labels
+    from glassformer.families.capabilities import Translates as Translates
     from glassformer.families.load import load as load
     from glassformer.inspection.capture import capture as capture
     from glassformer.inspection.change import Change as Change
@@ -50,6 +57,8 @@ if TYPE_CHECKING:
     from glassformer.inspection.change import zero as zero
     from glassformer.inspection.intervene import intervene as intervene
     from glassformer.inspection.views.registry import register_view as register_view
+    from glassformer.models.capabilities import HasWordVectors as HasWordVectors
+    from glassformer.models.capabilities import LayerOutputs as LayerOutputs
     from glassformer.reporting.report import report as report
     from glassformer.serving.server import play as play
     from glassformer.serving.server import serve as serve
@@ -84,15 +93,24 @@ wait_passively()  # before torch is imported
 _PUBLIC = {
     "Change": "glassformer.inspection.change",
     "Classifier": "glassformer.verbs.estimators",
+    "Embeds": "glassformer.families.capabilities",
     "Encoder": "glassformer.encoders.base",
     "EncoderInfo": "glassformer.config.encoders",
     "Family": "glassformer.families.base",
+    "Fills": "glassformer.families.capabilities",
+    "Generates": "glassformer.families.capabilities",
     "GlassformerError": "glassformer.config.errors",
+    "HasAttention": "glassformer.bricks.attention",
+    "HasWordVectors": "glassformer.models.capabilities",
+    "Labels": "glassformer.families.capabilities",
+    "LayerOutputs": "glassformer.models.capabilities",
     "Memory": "glassformer.bricks.attention",
+    "Recomputes": "glassformer.encoders.base",
     "Regressor": "glassformer.verbs.estimators",
     "State": "glassformer.encoders.base",
     "Tap": "glassformer.bricks.tap",
     "Tokenizer": "glassformer.text.tokenizer",
+    "Translates": "glassformer.families.capabilities",
     "capture": "glassformer.inspection.capture",
     "check": "glassformer.verbs.check",
     "check_brick": "glassformer.teaching.brick_check.check",

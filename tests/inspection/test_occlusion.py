@@ -9,7 +9,7 @@ import torch
 
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.presets import IMAGE, MIXED, TEXT
-from glassformer.inspection.views.attribution import blocks, gradient_times_input, leave_one_out, score_of
+from glassformer.inspection.views.attribution import gradient_times_input, leave_one_out, score_of
 from glassformer.models.modules import BagPredictor
 from helpers.small_readers import INPUTS, PIXELS, WORDS, T, reader_of, writer_of
 
@@ -122,7 +122,7 @@ def test_cells_of_other_strides_and_paddings(padding: int, ends: list[int]) -> N
     """Output i of a kernel of 5 stands above pixel 2i + 2 − padding, with 3 zeros around the image two are pooled."""
     model = reader_of("cnn", IMAGE, layers=1, kernel=5, stride=2, padding=padding)
     cut = model.embed.cut
-    rows = [row for row, _ in blocks(model.embed, PIXELS[0])[:: cut.grid[1]]]
+    rows = [row for _, (_, row, _) in model.embed.cells(PIXELS[0])[:: cut.grid[1]]]
     assert [(row.start, row.stop) for row in rows] == list(pairwise([0, *ends]))
     assert len(leave_one_out(model, PIXELS, 0)) == cut.cells
 

@@ -7,7 +7,7 @@ fused kernel; `attention_weights` and `attend_written_out` are the formula of th
 
 import math
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -16,12 +16,13 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from glassformer.bricks import Index, Inputs, Mask, Vector, Vectors
+from glassformer.bricks.capabilities import Capability
 from glassformer.bricks.int8 import Int8Linear
 from glassformer.bricks.kernels import cpu as cpu_kernels
 from glassformer.bricks.kernels.gpu import kernels_work, norm_and_rotate
 from glassformer.bricks.norm import RMSNorm
 from glassformer.bricks.positions import Rotation, rotate
-from glassformer.bricks.tap import Brick, Make, Tap
+from glassformer.bricks.tap import Brick, Make, RecordsInside, Tap
 
 KERNEL_WIDTHS = (16, 32, 64, 128, 256)
 """Head widths supported by the fused kernel."""
@@ -92,16 +93,16 @@ def attend_written_out(weights: Weights, values: Values) -> Float[Tensor, "B h T
     return torch.einsum("bhts,bhsv->bhtv", weights, values)
 
 
-@runtime_checkable
-class AttentionHeads(Protocol):
-    """A module with attention weights to inspect, captured as `weights` (B×h×T×S, or B×T×S for one head)."""
+class HasAttention(Capability, Protocol):
+    """A module whose attention weights are captured as `weights` (B×h×T×S, or B×T×S for one head)."""
 
     heads: int
     is_cross_attention: bool
     """Whether it attends to another sequence."""
-
+    causal: bool = False
+    """Whether no token attends to a later one."""
     head_output: str
-    """Captured tensor that removes a head when set to zero: `mixed`, or `weights` of a single head."""
+    """Name of the captured tensor that switches a head off when it is zero; empty if heads cannot be switched off."""
 
 
 class CacheSlots(NamedTuple):
@@ -131,7 +132,7 @@ class KeyValues(NamedTuple):
                 cache[rows, :, slots.positions] = new.transpose(1, 2).to(cache.dtype)
 
 
-class Attention(Brick, nn.Module):
+class Attention(Brick, nn.Module, RecordsInside, HasAttention):
     """Multi-head attention.
 
     `scores` selects the formula, in the order of the lectures. X are the tokens that attend and M those attended to (M
@@ -323,7 +324,7 @@ class Attention(Brick, nn.Module):
 # --- attention of a recurrent decoder ---
 
 
-class MemoryAttention(nn.Module):
+class MemoryAttention(nn.Module, HasAttention):
     """Attention with weights p = softmax(score(q, m_s)) over the memory and context c = Σ p_s m_s.
 
     Scores: `dot` qᵀm, `scaled` qᵀm/√d, `query-key` (W q)ᵀ(U m)/√d, `bilinear` qᵀWm, `additive` vᵀtanh(W q + U m).

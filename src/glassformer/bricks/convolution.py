@@ -101,6 +101,7 @@ class Patches(Brick, nn.Module):
         self.grid = (rows, columns)
         self.cells = rows * columns
         """Number of tokens per image."""
+        self.side, self.corner = patch, 0
         self.missing = (rows * patch - height, columns * patch - wide)
         """Rows and columns of zeros at the bottom and at the right."""
         self.map = nn.Conv2d(channels, width, patch, stride=patch)

@@ -112,3 +112,9 @@ class Bias(nn.Module):
 
     def forward(self, x: Vector) -> Vector:
         return x + self.bias
+
+
+def hidden_units_of(module: nn.Module) -> Iterator[HiddenUnits]:
+    """Yield the layers of hidden units of a brick, beside those of the bricks in it; none of other modules."""
+    if isinstance(module, Brick | MultilayerPerceptron):
+        yield from module.hidden_units()

@@ -1,6 +1,7 @@
 """Pooling of a text's vectors into one vector. A text without tokens yields 0."""
 
 from collections.abc import Callable
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 
 from glassformer.bricks import Mask, Vector, Vectors
 from glassformer.bricks.attention import masked_softmax
+from glassformer.bricks.capabilities import Capability
 from glassformer.bricks.own import OwnPool
 from glassformer.bricks.tap import Brick, Tap
 from glassformer.config.plugins import own_part
@@ -62,12 +64,19 @@ def _only_real(pooled: Vector, mask: Bool[Tensor, "B T"]) -> Vector:
     return pooled.masked_fill(~mask.any(1, keepdim=True), 0.0)
 
 
-class Pool(Brick, nn.Module):
-    """A module for one of the functions above."""
+class KnownPool(Capability, Protocol):
+    """A pool of this package."""
 
-    def __init__(self, function: Callable[[Tensor, Mask], Tensor]) -> None:
+    kind: str
+    """Its name, as `make_pool` takes it."""
+
+
+class Pool(Brick, nn.Module, KnownPool):
+    """A pool that is one of the functions above, by name."""
+
+    def __init__(self, kind: str) -> None:
         super().__init__()
-        self.function = function
+        self.kind, self.function = kind, FUNCTIONS[kind]
 
     def forward(self, x: Vectors, mask: Mask = None) -> Float[Tensor, "B pooled"]:
         return self.function(x, mask)
@@ -80,8 +89,10 @@ class UnitLength(nn.Module):
         return F.normalize(x, dim=-1)
 
 
-class AttentionPool(Brick, nn.Module):
+class AttentionPool(Brick, nn.Module, KnownPool):
     """Attention pooling with a learned query w: p = softmax(wᵀx_t), Σ p_t x_t. w starts at 0, which is the mean."""
+
+    kind = "attention"
 
     def __init__(self, *, width: int) -> None:
         super().__init__()
@@ -113,4 +124,4 @@ def make_pool(kind: str, *, width: int, both_ways: bool = False) -> nn.Module:
         return AttentionPool(width=width)
     if (part := own_part("pooling", kind)) is not None:
         return OwnPool(part, width=width)
-    return Pool(FUNCTIONS["ends" if kind == "last" and both_ways else kind])
+    return Pool("ends" if kind == "last" and both_ways else kind)

@@ -5,6 +5,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkab
 
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from glassformer.bricks.capabilities import Capability
 
 Tapped = TypeVar("Tapped", Tensor, Tensor | None)
 
@@ -56,6 +59,10 @@ class Brick:
     incremental_methods: ClassVar[tuple[str, ...]] = ("extend",)
     """Methods that process new tokens as `forward` processes all of them, with x first."""
 
+    def own_incremental_methods(self) -> list[str]:
+        """Return the methods of `incremental_methods` that this brick has."""
+        return [name for name in self.incremental_methods if hasattr(self, name)]
+
     def record(self, args: tuple[Any, ...], output: Any) -> Recorded:
         """Yield the tensors that `capture` records of a call, from its positional arguments and its output."""
         if args:
@@ -70,6 +77,16 @@ class Brick:
     def hidden_units(self) -> Iterator[HiddenUnits]:
         """Yield the layers of hidden units outside the bricks inside it."""
         return iter(())
+
+
+class RecordsInside(Capability, Protocol):
+    """A module that records tensors inside itself with hooks of its own."""
+
+    def record_inside(
+        self, keep: Callable[[str, Make], None], wants: Callable[[str], bool]
+    ) -> Iterator[RemovableHandle]:
+        """Register the hooks for the names that `wants` accepts; they call `keep`."""
+        ...
 
 
 def record_output(module: object, args: tuple[Any, ...], output: Any) -> Recorded:

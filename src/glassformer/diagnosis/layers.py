@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from glassformer.bricks.feed_forward import Bias, MultilayerPerceptron
+from glassformer.bricks.capabilities import parts_with
+from glassformer.bricks.feed_forward import Bias, hidden_units_of
 from glassformer.bricks.recurrent import Recurrent
-from glassformer.bricks.tap import Brick
 from glassformer.diagnosis.advice import Advice, finding
 from glassformer.inspection.attention import stacks_of
 from glassformer.inspection.capture import capture
@@ -218,7 +218,7 @@ def dead_shares(model: nn.Module, task: Task) -> dict[str, float]:
 
     with ExitStack() as hooks:
         for path, module in model.named_modules():
-            for units in module.hidden_units() if isinstance(module, Brick | MultilayerPerceptron) else ():
+            for units in hidden_units_of(module):
                 name = ".".join(part for part in (path, units.name) if part)
                 hook = partial(watch, name, units.dim, _active(units.activation))
                 hooks.enter_context(units.layer.register_forward_hook(hook))
@@ -285,11 +285,8 @@ def _spread(weights: Tensor, scores: Tensor) -> list[float | None]:
 @torch.no_grad()
 def saturated_shares(model: nn.Module, task: Task) -> dict[str, float]:
     """The share of a recurrent layer's states and gates that lie at an end of tanh or sigmoid."""
-    layers = [
-        path
-        for path, module in model.named_modules()
-        if isinstance(module, Recurrent) and getattr(module.cell, "nonlinearity", "tanh") == "tanh"
-    ]
+    recurrent = parts_with(model, Recurrent)
+    layers = [path for path, module in recurrent if getattr(module.cell, "nonlinearity", "tanh") == "tanh"]
     if not layers:
         return {}
     seen = _record(model, task, [f"{path}.*{what}" for path in layers for what in (".states", ".gates.*")])

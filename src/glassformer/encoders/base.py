@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Protocol
 
 import torch
 from jaxtyping import Int
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 
 from glassformer.bricks import Ids, Inputs, Mask, Rows, Vectors
 from glassformer.bricks.attention import Memory
+from glassformer.bricks.capabilities import Capability
 from glassformer.bricks.positions import Positions
 from glassformer.bricks.tap import Brick
 
@@ -97,7 +99,7 @@ class Encoder(Brick, nn.Module, ABC):
     - `final_norm`: the map from the last layer's output to the output;
     - `position_encoding` and `hidden_units`: for the doctor.
 
-    Attention is inspected if the module has the attributes of `AttentionHeads`.
+    A part with attention declares `HasAttention`, an encoder that can save memory in training `Recomputes`.
     """
 
     width: int
@@ -160,6 +162,16 @@ class Encoder(Brick, nn.Module, ABC):
     def position_encoding(self) -> Positions | None:
         """Return the position encoding; None if there is none."""
         return None
+
+
+class Recomputes(Capability, Protocol):
+    """An encoder that can compute its layers again in the backward pass instead of storing their activations."""
+
+    recompute: bool
+
+
+class StackedBlock(Capability, Protocol):
+    """A module of which an encoder stacks several; sharded training gathers the weights of one at a time."""
 
 
 class PlainEncoder(Encoder):

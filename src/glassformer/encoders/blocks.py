@@ -11,17 +11,17 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from glassformer.bricks import Mask, Rows, Vectors
-from glassformer.bricks.attention import Attention, CacheSlots, KeyValues, Memory
+from glassformer.bricks.attention import Attention, CacheSlots, HasAttention, KeyValues, Memory
 from glassformer.bricks.feed_forward import FeedForward
 from glassformer.bricks.norm import Residual
 from glassformer.bricks.own import OwnBrick
 from glassformer.bricks.positions import Rotation
-from glassformer.bricks.tap import Brick, Make
+from glassformer.bricks.tap import Brick, Make, RecordsInside
 from glassformer.config.plugins import OwnPart
-from glassformer.encoders.base import State, sources_of
+from glassformer.encoders.base import StackedBlock, State, sources_of
 
 
-class OwnAttention(OwnBrick):
+class OwnAttention(OwnBrick, RecordsInside, HasAttention):
     """A user's attention: `forward(x, mask)` returns B×T×d, or a tuple of that and weights B×h×T×T.
 
     It does not support a cache. The cache stores the inputs instead of keys, and every new token recomputes all tokens.
@@ -100,14 +100,15 @@ class OwnAttention(OwnBrick):
         shape = tuple(weights.shape) if isinstance(weights, Tensor) else ()
         return shape if len(shape) in (3, 4) and shape[0] == 1 and shape[-2:] == (2, 2) else ()
 
-    @property
-    def gives_weights(self) -> bool:
-        return bool(self._weights_shape)
+    def lacks(self, kind: type) -> bool:
+        """Return True for `HasAttention` if the user's module returns no weights."""
+        return kind is HasAttention and not self._weights_shape
 
     @property
-    def heads(self) -> int:
-        """Number of heads that can be inspected."""
-        return (self._weights_shape[1] if len(self._weights_shape) == 4 else 1) if self.gives_weights else self._heads
+    def heads(self) -> int:  # type: ignore[override]
+        """Number of heads whose weights the user's module returns, else the number that was set."""
+        shape = self._weights_shape
+        return self._heads if not shape else shape[1] if len(shape) == 4 else 1
 
     def record_inside(
         self, keep: Callable[[str, Make], None], wants: Callable[[str], bool]
@@ -123,7 +124,7 @@ class OwnAttention(OwnBrick):
             yield self.own.register_forward_hook(hook)
 
 
-class Block(Brick, nn.Module):
+class Block(Brick, nn.Module, StackedBlock):
     """Self-attention, cross-attention if there is a memory, and feed-forward, each with a residual connection."""
 
     def __init__(

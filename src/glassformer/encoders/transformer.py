@@ -12,7 +12,7 @@ from glassformer.bricks import Ids, Index, Mask, Vectors
 from glassformer.bricks.attention import KeyValues, Memory
 from glassformer.bricks.own import modules_of_ours
 from glassformer.bricks.positions import Positions, Rotary, Rotation
-from glassformer.encoders.base import Encoder, State, init_map, init_vectors
+from glassformer.encoders.base import Encoder, Recomputes, State, init_map, init_vectors
 from glassformer.encoders.blocks import Block, TransformerState
 from glassformer.encoders.fused_step import Around, CpuStep, FusedStep, fused_step
 
@@ -25,7 +25,7 @@ def positions_within(segments: Ids) -> Ids:
     return index - torch.where(begins, index, 0).cummax(1).values
 
 
-class TransformerEncoder(Encoder):
+class TransformerEncoder(Encoder, Recomputes):
     """Positions, blocks, and a final norm after pre-norm blocks.
 
     With `layerwise`, an encoder concatenates the normed outputs of all blocks (B×T×L·d), and block ℓ of a decoder

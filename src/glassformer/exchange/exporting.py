@@ -16,12 +16,13 @@ import jinja2
 import torch
 from torch import Tensor, nn
 
+from glassformer.bricks.capabilities import capability
 from glassformer.config.errors import Misuse, RunError
 from glassformer.config.messages import say
 from glassformer.config.resolve import Config
 from glassformer.data.features.inputs import Features
+from glassformer.models.capabilities import HasDecoder
 from glassformer.models.inputs import Shape
-from glassformer.models.modules import Seq2Seq
 from glassformer.runs.files import read_json, write_json
 from glassformer.runs.folders import contents, fill, is_unfinished, locked, writing
 from glassformer.runs.run import CARD
@@ -138,7 +139,8 @@ def translator_ports(source_vocab: int, target_vocab: int) -> tuple[Port, Port, 
 def largest_difference(model: nn.Module, exported: nn.Module, shape: Shape, target_vocab: int, longest: int) -> float:
     """The largest difference of two scores, as a share of the largest score; padding aside. Infinite where one is no
     number."""
-    ports = translator_ports(shape.vocab, target_vocab) if isinstance(model, Seq2Seq) else ports_of(shape, empty=True)
+    is_translator = capability(model, HasDecoder) is not None
+    ports = translator_ports(shape.vocab, target_vocab) if is_translator else ports_of(shape, empty=True)
     random = torch.Generator().manual_seed(1)
     worst, largest = 0.0, LEAST
     for batch, length in ((1, 1), (4, 11), (3, 29), (2, 2)):

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import torch
 from torch import Generator, Tensor, nn
 
+from glassformer.bricks.capabilities import Capability, capability
 from glassformer.config.arguments import check_arguments
 from glassformer.config.encoders import OWN, is_own_model
 from glassformer.config.errors import Misuse, NotThisRun, SettingError, error_line, refuse_unknown, with_article
@@ -30,10 +31,12 @@ from glassformer.config.resolve import Config
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.schema import Schema
 from glassformer.data.features.inputs import Features
+from glassformer.families.capabilities import Embeds
 from glassformer.families.predict import embed
 from glassformer.families.requests import ConfigRequest, Embedded, EvaluateOptions, Example, ModelInput, Recognition
 from glassformer.families.schema import reader_of, schema_of
 from glassformer.models.build import parameter_count
+from glassformer.models.capabilities import HasVectors
 from glassformer.models.inputs import Shape
 from glassformer.models.modules import device_of
 from glassformer.notebook.display import progress_bar
@@ -136,10 +139,34 @@ class EvaluatedPart:
 
 # --- a run's model ---
 
+Kind = TypeVar("Kind")
+
+
+class OtherTask:
+    """A method that only runs of other tasks have: reading it raises `NotThisRun`, which lists what the run has."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, loaded: "Loaded | None", owner: type) -> "OtherTask":
+        if loaded is None:
+            return self
+        run, known = f"{loaded.run.path} is a run of {loaded.config.task}", ", ".join(loaded.family.methods)
+        raise NotThisRun(f"{run}, which has no {self.name}; it has {known}")
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Loaded(Processor):
+class Loaded(Processor, Embeds):
     """A run's model, with everything that belongs to it."""
+
+    generate: ClassVar[Any] = OtherTask()
+    stream: ClassVar[Any] = OtherTask()
+    chat: ClassVar[Any] = OtherTask()
+    stream_chat: ClassVar[Any] = OtherTask()
+    probabilities: ClassVar[Any] = OtherTask()
+    translate: ClassVar[Any] = OtherTask()
+    predict: ClassVar[Any] = OtherTask()
+    fill: ClassVar[Any] = OtherTask()
 
     model: nn.Module
     run: Run
@@ -152,6 +179,19 @@ class Loaded(Processor):
     @property
     def family(self) -> "Family":
         return FAMILIES[self.config.task]
+
+    def capability(self, kind: type[Kind]) -> Kind | None:
+        """Return the run, or else its model, typed as `kind`; None if neither has this capability.
+
+        Capabilities of runs are `Generates`, `Translates`, `Labels`, `Fills` and `Embeds`; `models.capabilities` has
+        those of models.
+        """
+        found = capability(self, kind)
+        return capability(self.model, kind) if found is None else found
+
+    def lacks(self, kind: type) -> bool:
+        """Return True for `Embeds` if the model is a user's own, whose vectors are unknown."""
+        return kind is Embeds and capability(self.model, HasVectors) is None
 
     @property
     def parameters(self) -> int:
@@ -197,13 +237,6 @@ class Loaded(Processor):
     def __deepcopy__(self, memo: dict[int, Any]) -> "Loaded":
         load_again, (path, device, own, precision) = self.__reduce__()
         return load_again(path, device, copy.deepcopy(own, memo), precision)
-
-    def __getattr__(self, name: str) -> Any:
-        """Refuse a method of other tasks with a message that names those of this one."""
-        if not name.startswith("_") and any(name in family.methods for family in FAMILIES.values()):
-            known = ", ".join(self.family.methods)
-            raise NotThisRun(f"{self.run.path} is a run of {self.config.task}, which has no {name}; it has {known}")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
 AnyRun = str | os.PathLike[str] | Run | Loaded
@@ -395,9 +428,10 @@ class Family(ABC):
 
     @property
     def methods(self) -> list[str]:
-        """What a person can ask of its runs."""
-        kind = self.loaded_class
-        return [name for name in dir(kind) if not name.startswith("_") and callable(getattr(kind, name, None))]
+        """Names of the methods of its runs."""
+        kind, general = self.loaded_class, {*dir(Capability), "capability"}
+        names = (name for name in dir(kind) if not name.startswith("_") and name not in general)
+        return [name for name in names if callable(getattr(kind, name, None))]
 
 
 class Families(UserDict[str, Family]):

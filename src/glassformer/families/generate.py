@@ -9,6 +9,7 @@ from glassformer.config.messages import Say, say, takes_listener
 from glassformer.decoding.beam import beam_continuation
 from glassformer.decoding.options import Sampling, check_writing
 from glassformer.decoding.running import Request, generate, guesses
+from glassformer.families.capabilities import Generates
 from glassformer.models.modules import LanguageModel
 from glassformer.notebook.html import facts, shares
 from glassformer.text.chat import Message, chat_ids, specials_of
@@ -32,7 +33,7 @@ class Likely:
 
 
 @dataclass(frozen=True, repr=False)
-class Writer:
+class Writer(Generates):
     """A language model with its tokenizer: raw text in, raw text out."""
 
     model: LanguageModel

@@ -36,6 +36,7 @@ from glassformer.data.wording import counted
 from glassformer.families import requests, schema
 from glassformer.families.base import EvaluatedPart, Loaded, OwnModel, Prepared, Processor, make_own_model
 from glassformer.families.build import say_tokens, tokenizer_of_texts
+from glassformer.families.capabilities import Labels as PredictsLabels
 from glassformer.families.embedding import ExampleFamily, row_input
 from glassformer.families.predict import (
     InputNotes,
@@ -67,7 +68,7 @@ EXAMPLES = {
 
 
 @dataclass(frozen=True, repr=False)
-class LoadedPredictor(Loaded):
+class LoadedPredictor(Loaded, PredictsLabels):
     """A classifier or regressor: it predicts."""
 
     features: Features
@@ -203,7 +204,7 @@ class LabellingFamily(ExampleFamily):
 
     def training_task(self, task: Any, model: nn.Module, config: Config) -> Task:
         """Where only the head learns, what the rest of a model makes of each example is computed once."""
-        return on_frozen_features(task, model) if config.is_finetuned and head_learns_alone(model) else task  # type: ignore[arg-type]
+        return on_frozen_features(task, model) if config.is_finetuned and head_learns_alone(model) else task
 
     def read_processor(self, run: Run, config: Config) -> Processor:
         card, where, tokenizer = run.card(), str(run.path / CARD), run.tokenizer()

@@ -36,6 +36,7 @@ from glassformer.families.base import (
     make_own_model,
 )
 from glassformer.families.build import say_tokens
+from glassformer.families.capabilities import Fills
 from glassformer.families.generate import Writer
 from glassformer.families.recognition import recognise_text
 from glassformer.families.schema import reader_of
@@ -342,7 +343,7 @@ def _mask(tokenizer: Tokenizer) -> int:
 
 
 @dataclass(frozen=True, repr=False)
-class LoadedMasked(Loaded):
+class LoadedMasked(Loaded, Fills):
     """A masked language model: it guesses what is missing."""
 
     model: MaskedLanguageModel

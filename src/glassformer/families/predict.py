@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from glassformer.bricks.pooling import UnitLength
+from glassformer.bricks.capabilities import capability
 from glassformer.config.data_section import POINT
 from glassformer.config.errors import DataError, Misuse, RunError, SettingError
 from glassformer.config.messages import Say, listening, say, silent
@@ -32,8 +32,8 @@ from glassformer.data.split.labelled import Labelled, rows_as_part
 from glassformer.data.wording import RowPosition, counted, listed
 from glassformer.families.requests import Embedded, Example, check_text
 from glassformer.families.schema import as_learned, needed, read_columns, read_decimals, schema_of
-from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq, TokenModel, device_of
-from glassformer.models.own import OwnLanguageModel
+from glassformer.models.capabilities import HasDecoder, HasVectors
+from glassformer.models.modules import device_of
 from glassformer.notebook.html import facts, shares
 from glassformer.tasks.answers import Answers, Labels, Scale
 from glassformer.tasks.labelling import compute_rows, fast_tokens, score
@@ -361,9 +361,8 @@ def embed(
     """The vector of a text is what the model's head sees of it, or what it is made to give; of a language model or of a
     translator's encoder, the mean over its tokens.
     """
-    if not isinstance(model, TokenModel | Seq2Seq | Predictor | BagPredictor) or isinstance(model, OwnLanguageModel):
-        raise SettingError("this run is a model of your own: glassformer does not know its vectors")
-    translated = isinstance(model, Seq2Seq)
+    _with_vectors(model)
+    translated = capability(model, HasDecoder) is not None
 
     def encode(some: Sequence[str]) -> Examples:
         framed, none = config.framed or translated, np.zeros(len(some))
@@ -379,10 +378,14 @@ def embed(
     return found
 
 
-def _embedded(
-    model: TokenModel | Seq2Seq | Predictor | BagPredictor, tokenizer: Tokenizer, examples: Examples, *, tokens: bool
-) -> list[Embedded]:
-    """The vectors of some texts, in their order."""
+def _with_vectors(model: nn.Module) -> HasVectors:
+    if (known := capability(model, HasVectors)) is None:
+        raise SettingError("this run is a model of your own: glassformer does not know its vectors")
+    return known
+
+
+def _embedded(model: nn.Module, tokenizer: Tokenizer, examples: Examples, *, tokens: bool) -> list[Embedded]:
+    """Return the vectors of some texts, in their order."""
     device, texts = device_of(model), examples.texts
     marks = torch.tensor(sorted(tokenizer.roles.marks), device=device)
     by_row: dict[int, Embedded] = {}
@@ -391,7 +394,7 @@ def _embedded(
     for rows, (ids, mask) in examples.batches(fast_tokens(examples, model)):
         ids, mask = ids.to(device), mask.to(device)
         inside = mask & ~torch.isin(ids, marks)
-        states, whole = _vectors(model, ids, mask, inside)
+        states, whole = _with_vectors(model).text_vectors(ids, mask, inside)
         for place, (row, vector) in enumerate(zip(rows.tolist(), whole.float().cpu().numpy(), strict=True)):
             if not tokens:
                 by_row[row] = Embedded(texts[row], vector)
@@ -407,22 +410,8 @@ def embed_examples(
     model: nn.Module, features: Features, config: Config, examples: Sequence[Example] | Table
 ) -> list[Embedded]:
     """Return what the model's head reads of each example, where examples are more than texts."""
-    if not isinstance(model, Predictor):
-        raise SettingError("this run is a model of your own: glassformer does not know its vectors")
+    known = _with_vectors(model)
     with listening(silent):
         inputs = inputs_of(features, config, part_of(features, config, examples))
-    vectors = compute_rows(inputs, model.features, device_of(model), fast_tokens(inputs, model)).numpy()
+    vectors = compute_rows(inputs, known.features, device_of(model), fast_tokens(inputs, model)).numpy()
     return [Embedded(text, vector) for text, vector in zip(inputs.texts, vectors, strict=True)]
-
-
-def _vectors(
-    model: TokenModel | Seq2Seq | Predictor | BagPredictor, ids: Tensor, mask: Tensor, inside: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The vectors of each token, and of each text."""
-    if isinstance(model, Predictor | BagPredictor):
-        states = model.states(ids, mask)
-        pooled: Tensor = model.pool(states, mask)
-        head: nn.Module = model.head
-        return states, head(pooled) if isinstance(head, UnitLength) else pooled
-    states = model.states(ids, mask) if isinstance(model, TokenModel) else model.encode(ids, mask).states
-    return states, (states * inside.unsqueeze(-1)).sum(1) / inside.sum(1, keepdim=True).clamp(min=1)

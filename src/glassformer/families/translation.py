@@ -25,6 +25,7 @@ from glassformer.decoding.translate import marks_of, translate
 from glassformer.families import requests
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
 from glassformer.families.build import say_tokens, tokenizer_of_texts
+from glassformer.families.capabilities import Translates
 from glassformer.families.recognition import pairs_of, recognise_images, recognise_pairs
 from glassformer.families.schema import reader_of
 from glassformer.models.build import build_seq2seq
@@ -111,7 +112,7 @@ def translate_texts(
 
 
 @dataclass(frozen=True, repr=False)
-class LoadedTranslator(Loaded):
+class LoadedTranslator(Loaded, Translates):
     """A translator: it says texts another way."""
 
     model: Seq2Seq

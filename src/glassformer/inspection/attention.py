@@ -14,13 +14,14 @@ import torch
 from jaxtyping import Float
 from torch import nn
 
-from glassformer.bricks.attention import AttentionHeads
+from glassformer.bricks.attention import HasAttention
+from glassformer.bricks.capabilities import capability, parts_with
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.inspection.capture import capture, numbers_of
 from glassformer.inspection.change import zero
 from glassformer.inspection.intervene import intervene
-from glassformer.models.modules import Seq2Seq
+from glassformer.models.capabilities import HasDecoder
 
 Head = tuple[str, int, int]
 """Stack, layer, head."""
@@ -31,19 +32,17 @@ SOURCE_ATTENTION = ("self", "source")
 """Stacks among them whose text is the one that is read."""
 
 
-def stacks_of(model: nn.Module) -> dict[str, list[tuple[str, AttentionHeads]]]:
-    """The attentions of a model with their paths, layer by layer."""
-    stacks: dict[str, list[tuple[str, AttentionHeads]]] = {}
-    for path, module in model.named_modules():
-        if hasattr(type(module), "head_output") and isinstance(module, AttentionHeads):  # a protocol is slow to ask
-            if not getattr(module, "gives_weights", True):  # a person's own that does not tell where it looks
-                continue
-            stack = "self"
-            if module.is_cross_attention:
-                stack = "cross"
-            elif isinstance(model, Seq2Seq):
-                stack = "target" if path.startswith("decoder.") else "source"
-            stacks.setdefault(stack, []).append((path, module))
+def stacks_of(model: nn.Module) -> dict[str, list[tuple[str, HasAttention]]]:
+    """Return the attention modules of a model with their paths, layer by layer."""
+    stacks: dict[str, list[tuple[str, HasAttention]]] = {}
+    has_decoder = capability(model, HasDecoder) is not None
+    for path, module in parts_with(model, HasAttention):
+        stack = "self"
+        if module.is_cross_attention:
+            stack = "cross"
+        elif has_decoder:
+            stack = "target" if path.startswith("decoder.") else "source"
+        stacks.setdefault(stack, []).append((path, module))
     return stacks
 
 
@@ -66,12 +65,8 @@ def attention_of(model: nn.Module, inputs: Sequence[Any]) -> dict[str, Float[Arr
 
 
 def causal_stacks(model: nn.Module) -> set[str]:
-    """The stacks in which no token looks at a later one."""
-    return {
-        name
-        for name, layers in stacks_of(model).items()
-        if all(getattr(module, "causal", False) for _, module in layers)
-    }
+    """Return the stacks in which no token attends to a later one."""
+    return {name for name, layers in stacks_of(model).items() if all(module.causal for _, module in layers)}
 
 
 def sharpness(weights: Float[Array, "L h T S"], *, causal: bool = False) -> Float[Array, "L h"]:
@@ -102,13 +97,13 @@ def clearest(
 
 
 def heads_turn(model: nn.Module) -> bool:
-    """Whether it has heads, all of which can be turned off: a person's own cannot."""
+    """Return whether a model has heads that can all be switched off; those of a user's own attention cannot."""
     modules = [module for layers in stacks_of(model).values() for _, module in layers]
     return bool(modules) and all(module.head_output for module in modules)
 
 
-def changeable(path: str, module: AttentionHeads) -> str:
-    """The name of what, as zeros, makes a head find nothing."""
+def changeable(path: str, module: HasAttention) -> str:
+    """Return the name of the tensor that switches a head off when it is zero."""
     if not module.head_output:
         raise Misuse(f"{path} is a person's own attention: its heads can be looked at, and not be turned")
     return f"{path}.{module.head_output}"

@@ -24,6 +24,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,9 +34,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from glassformer.bricks.tap import Brick, Make, Recorded, Tap, record_output
+from glassformer.bricks.capabilities import capability
+from glassformer.bricks.tap import Brick, Make, Recorded, RecordsInside, Tap, record_output
 from glassformer.encoders.base import Encoder
-from glassformer.models.modules import Predictor, Seq2Seq, TokenModel
+from glassformer.models.capabilities import LayerOutputs
 
 CONTAINERS = (nn.ModuleList, nn.ModuleDict)
 """Modules that compute nothing."""
@@ -123,6 +125,12 @@ def _hooks(model: nn.Module, seen: Seen) -> Iterator[RemovableHandle]:
 
         return module.register_forward_hook(hook)
 
+    def keep_inside(path: str, name: str, make: Make) -> None:
+        seen.keep(joined(path, name), make)
+
+    def wants_inside(path: str, name: str) -> bool:
+        return seen.wants(joined(path, name))
+
     def begin(path: str) -> Callable[..., None]:
         def hook(module: nn.Module, args: tuple[Any, ...]) -> None:
             seen.forget(under(path))
@@ -135,16 +143,13 @@ def _hooks(model: nn.Module, seen: Seen) -> Iterator[RemovableHandle]:
 
     spots = {id(spot.module): spot for spot in recorded_modules(model)}
     for path, module in model.named_modules():
-        if isinstance(module, Encoder):
+        if capability(module, Encoder) is not None:
             yield module.register_forward_pre_hook(begin(path))
             yield module.register_forward_hook(end, always_call=True)
         if id(module) in spots and seen.wants_inside(spots[id(module)].path):
             yield watch(*spots[id(module)])
-        if hasattr(type(module), "record_inside") and seen.wants_inside(path):
-            yield from module.record_inside(
-                lambda name, make, at=path: seen.keep(joined(at, name), make),
-                lambda name, at=path: seen.wants(joined(at, name)),
-            )
+        if seen.wants_inside(path) and (recorder := capability(module, RecordsInside)) is not None:
+            yield from recorder.record_inside(partial(keep_inside, path), partial(wants_inside, path))
     yield watch(model, "logits", record_itself)
 
 
@@ -163,14 +168,14 @@ def recorded_modules(model: nn.Module) -> Iterator[Spot]:
     for path, module in modules.items():
         above, _, part = path.rpartition(".")
         parent = modules[above] if path else None
-        record: Record | None = type(module).record if isinstance(module, Brick) else None
+        outer, record = capability(parent, Brick), type(module).record if capability(module, Brick) else None
         hidden = opaque.get(above, False)
         opaque[path] = getattr(type(module), "opaque", hidden)
-        if record is not None and isinstance(parent, Brick) and part in parent.part_names:
-            yield Spot(module, joined(above, parent.part_names[part]), record_itself)
+        if record is not None and outer is not None and part in outer.part_names:
+            yield Spot(module, joined(above, outer.part_names[part]), record_itself)
         elif record is not None:
             yield Spot(module, path, record)
-        elif isinstance(module, Tap) and not hasattr(type(parent), "record_inside"):
+        elif capability(module, Tap) is not None and capability(parent, RecordsInside) is None:
             yield Spot(module, path, record_itself)
         elif path and not hidden and not isinstance(module, CONTAINERS):
             yield Spot(module, path, record_output)
@@ -195,14 +200,8 @@ def under(path: str) -> str:
 # --- layer by layer ---
 
 
-def has_layers(model: nn.Module) -> bool:
-    """Return whether the layers of a model are known here; those of a user's own language model are not."""
-    encoder = getattr(model, "encoder", None)
-    return not isinstance(encoder, Encoder) or bool(encoder.layer_outputs())
-
-
 def layers_of(seen: Seen, encoder: Encoder, where: str) -> list[tuple[str, Tensor]]:
-    """The vectors that go into the first layer of an encoder and come out of each; before the last norm, if any."""
+    """Return the input of the first layer of an encoder and the output of each layer, before any last norm."""
     out = []
     for number, names in enumerate(encoder.layer_outputs()):
         parts = [seen[f"{where}.{name}" if where else name] for name in names]
@@ -211,17 +210,14 @@ def layers_of(seen: Seen, encoder: Encoder, where: str) -> list[tuple[str, Tenso
 
 
 def vectors_by_layer(
-    model: TokenModel | Seq2Seq | Predictor, where: str, inputs: Sequence[Any]
+    model: LayerOutputs, where: str, inputs: Sequence[Any]
 ) -> list[tuple[str, Float[Tensor, "B T _"]]]:
-    """The vectors before the first layer of the encoder that stands there, after each layer, and its output."""
-    encoder = model.get_submodule(where)
-    assert isinstance(encoder, Encoder)
+    """Return the vectors before the first layer of `encoder` or `decoder`, after each layer, and its output."""
+    assert isinstance(model, nn.Module)
+    encoder: Encoder = getattr(model, where)
     names = ["output", *(name for names in encoder.layer_outputs() for name in names)]
     with capture(model, [f"{where}.{name}" for name in names]) as seen:
-        if isinstance(model, Seq2Seq) and where == "encoder":
-            model.encode(*inputs[:2])
-        else:
-            model.features(*inputs)
+        (model.states if where == "encoder" else model.features)(*inputs)
     return [*layers_of(seen, encoder, where), (OUTPUT, seen[f"{where}.output"])]
 
 

@@ -13,12 +13,13 @@ from torch import Tensor, nn
 
 from glassformer.bricks.attention import Attention, MemoryAttention
 from glassformer.bricks.bag import BagOfWords
+from glassformer.bricks.capabilities import capability
 from glassformer.bricks.convolution import Convolution, ConvolutionStack, Patches
 from glassformer.bricks.embedding import OneHot, WordDropout, WordVectors
 from glassformer.bricks.feed_forward import ACTIVATIONS, Bias, FeedForward, MultilayerPerceptron
 from glassformer.bricks.norm import BatchNorm, LayerNorm, NoNorm, Residual, RMSNorm
 from glassformer.bricks.own import OwnNorm, OwnPool, OwnPositions
-from glassformer.bricks.pooling import FUNCTIONS, AttentionPool, Pool, UnitLength
+from glassformer.bricks.pooling import AttentionPool, Pool, UnitLength
 from glassformer.bricks.positions import AddedPositions, NoPositions
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.bricks.tap import Tap
@@ -223,17 +224,47 @@ def describe_one_hot(module: OneHot, plan: Plan, path: str) -> None:
 @describe.register
 def describe_image(module: ImageTokens, plan: Plan, path: str) -> None:
     cut, axes, weights = module.cut, (("T", module.tokens), ("d", module.width)), module.named_parameters()
-    rows, columns = cut.grid
-    if isinstance(cut, Patches):
-        side = cut.map.kernel_size[0]
-        detail = f"{rows}×{columns} squares of {side}×{side}, each led to a vector"
-        plan.add_vectors(path, "Patches", cut, detail, axes=axes, weights=weights)
-        return
-    assert isinstance(cut, ConvolutionStack)
-    layers = [layer for layer in cut.convolutions if isinstance(layer, nn.Conv2d)]
+    title, kind, detail = describe_cut(cut)
+    plan.add_vectors(path, title, cut, detail, kind=kind, axes=axes, weights=weights)
+
+
+@singledispatch
+def describe_cut(cut: nn.Module) -> tuple[str, str, str]:
+    """Return the title, the kind and the details of how an image becomes tokens."""
+    raise NotImplementedError(type(cut).__name__)
+
+
+@describe_cut.register
+def describe_patches(cut: Patches) -> tuple[str, str, str]:
+    (rows, columns), side = cut.grid, cut.side
+    return "Patches", "embedding", f"{rows}×{columns} squares of {side}×{side}, each led to a vector"
+
+
+@describe_cut.register
+def describe_convolutions(cut: ConvolutionStack) -> tuple[str, str, str]:
+    layers, (rows, columns) = [layer for layer in cut.convolutions if isinstance(layer, nn.Conv2d)], cut.grid
     channels, side = " → ".join(str(layer.out_channels) for layer in layers), layers[0].kernel_size[0]
-    detail = f"{side}×{side}, {channels} channels, ReLU, max pooling: {rows}×{columns}"
-    plan.add_vectors(path, "Convolutions", cut, detail, kind="convolution", axes=axes, weights=weights)
+    return "Convolutions", "convolution", f"{side}×{side}, {channels} channels, ReLU, max pooling: {rows}×{columns}"
+
+
+class InputBox(NamedTuple):
+    """How an embedding that reads more than words is drawn."""
+
+    title: str
+    detail: Callable[[Any], str]
+
+
+def _mixed_parts(module: MixedTokens) -> str:
+    parts = {"columns": module.columns, "patches": module.image, "words": module.words}
+    return ", then ".join(name for name, part in parts.items() if part is not None)
+
+
+INPUT_BOXES: dict[type[nn.Module], InputBox] = {
+    ColumnTokens: InputBox("Column vectors", lambda module: f"a vector for each of {module.tokens} columns"),
+    FlatColumns: InputBox("Columns in a row", lambda module: "numbers as they are, categories one-hot"),
+    FlatPixels: InputBox("Pixels in a row", lambda module: "row by row"),
+    MixedTokens: InputBox("Mixed tokens", _mixed_parts),
+}
 
 
 @describe.register(ColumnTokens)
@@ -241,16 +272,8 @@ def describe_image(module: ImageTokens, plan: Plan, path: str) -> None:
 @describe.register(FlatPixels)
 @describe.register(MixedTokens)
 def describe_inputs(module: ColumnTokens | FlatColumns | FlatPixels | MixedTokens, plan: Plan, path: str) -> None:
-    tokens = module.tokens if isinstance(module, ColumnTokens | MixedTokens) else 1
-    title, detail = "Columns in a row", "numbers as they are, categories one-hot"
-    if isinstance(module, ColumnTokens):
-        title, detail = "Column vectors", f"a vector for each of {tokens} columns"
-    elif isinstance(module, FlatPixels):
-        title, detail = "Pixels in a row", "row by row"
-    elif isinstance(module, MixedTokens):
-        parts = {"columns": module.columns, "patches": module.image, "words": module.words}
-        title, detail = "Mixed tokens", ", then ".join(name for name, part in parts.items() if part is not None)
-    plan.add_vectors(path, title, module, detail, axes=(("T", tokens), ("d", module.width)))
+    box, axes = INPUT_BOXES[type(module)], (("T", module.tokens), ("d", module.width))
+    plan.add_vectors(path, box.title, module, box.detail(module), axes=axes)
 
 
 @describe.register
@@ -303,7 +326,8 @@ def describe_box(module: nn.Module, plan: Plan, path: str) -> None:
     box = next(BOXES[kind] for kind in type(module).__mro__ if kind in BOXES)
     above = path.rpartition(".")[0]
     # capture records what a norm inside a residual returns under the name of the residual
-    recorded = f"{above}.normed" if isinstance(plan.model.get_submodule(above), Residual) else f"{path}.output"
+    normed = capability(plan.model.get_submodule(above), Residual) is not None
+    recorded = f"{above}.normed" if normed else f"{path}.output"
     plan.add(path, box.title, box.kind, module, box.detail(module), recorded=recorded)
 
 
@@ -378,17 +402,16 @@ def describe_recurrent(module: Recurrent, plan: Plan, path: str) -> None:
 
 @describe.register(Pool)
 @describe.register(AttentionPool)
-@describe.register(OwnPool)
-def describe_pool(module: Pool | AttentionPool | OwnPool, plan: Plan, path: str) -> None:
-    width, tokens, title = plan.width, plan.axes[0][1], "Your pooling"
-    axes: Axes = (("d", width),)
-    detail = str(getattr(module, "part", ""))
-    if not isinstance(module, OwnPool):
-        function = getattr(module, "function", None)
-        kind = next((name for name, known in FUNCTIONS.items() if known is function), "attention")
-        title, detail = f"Pool: {kind}", wording("pools")[kind] if tokens != 1 else "of one vector: as it is"
-        axes = axes if kind != "flatten" else (("T·d", width * tokens if tokens else None),)
-    plan.add(path, title, "pool", module, detail, axes=axes)
+def describe_pool(module: Pool | AttentionPool, plan: Plan, path: str) -> None:
+    width, tokens, kind = plan.width, plan.axes[0][1], module.kind
+    detail = wording("pools")[kind] if tokens != 1 else "of one vector: as it is"
+    axes: Axes = (("d", width),) if kind != "flatten" else (("T·d", width * tokens if tokens else None),)
+    plan.add(path, f"Pool: {kind}", "pool", module, detail, axes=axes)
+
+
+@describe.register
+def describe_own_pool(module: OwnPool, plan: Plan, path: str) -> None:
+    plan.add(path, "Your pooling", "pool", module, str(module.part), axes=(("d", plan.width),))
 
 
 @describe.register

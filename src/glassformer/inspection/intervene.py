@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,17 +21,17 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from glassformer.bricks.attention import Attention, attend_written_out, attention_scores, visible
+from glassformer.bricks.capabilities import capability, parts_with
 from glassformer.bricks.tap import Brick, changed_output
 from glassformer.config.errors import Misuse, unknown
 from glassformer.encoders.base import Encoder, State
 from glassformer.families.base import Loaded
 from glassformer.inspection.capture import joined, record_itself, recorded_modules, under
 from glassformer.inspection.change import Change
+from glassformer.models.capabilities import HasDecoder, HasHead, PredictsNext, ScoresTokens
 from glassformer.models.cuda_graph import unrecorded
-from glassformer.models.modules import BagPredictor, LanguageModel, Predictor, Seq2Seq, TokenModel
 
 NOTHING = torch.empty(0)
-WHOLE_MODELS = (TokenModel, Seq2Seq, Predictor, BagPredictor)
 
 
 @contextmanager
@@ -74,7 +74,7 @@ class _Intervention:
             (*spot, [joined(spot.path, name) for name, _ in spot.record(spot.module, (NOTHING, NOTHING), NOTHING)])
             for spot in recorded_modules(self.model)
         ]
-        inside = [(path, module) for path, module in self.model.named_modules() if isinstance(module, Attention)]
+        inside = list(parts_with(self.model, Attention))
         names = ["logits", *(name for *_, own in spots for name in own)]
         names += [joined(path, name) for path, module in inside for name in module.names_inside]
         for said, change in changes.items():
@@ -97,21 +97,22 @@ class _Intervention:
                     self._change(getattr(module, name), _Part(self, joined(path, name), module), itself=True)
             self._change_weights(module, _Part(self, path, module))
         if "logits" in self.changes:
-            last = self.model.head if isinstance(self.model, WHOLE_MODELS) else self.model
-            assert isinstance(last, nn.Module)
+            known = capability(self.model, HasHead)
+            last: nn.Module = self.model if known is None else known.head
             self._change(last, _Part(self, "logits", last), itself=True)
         self._follow_positions()
 
     # --- where something is changed ---
 
     def _change(self, module: nn.Module, change: "_Part", *, itself: bool) -> None:
-        """`itself`: what the module gives has the module's name."""
+        """Change what a module records; `itself`: its output is recorded under the name of the module."""
+        brick = capability(module, Brick)
 
         def output(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
             if itself:
                 output = change("", output)
-            elif isinstance(module, Brick):
-                output = module.changed(args, output, change)
+            elif brick is not None:
+                output = brick.changed(args, output, change)
             else:
                 output = changed_output(output, change)
             return self._settled(output)
@@ -126,13 +127,12 @@ class _Intervention:
 
         # before others look
         self.undo.callback(module.register_forward_hook(output, prepend=True).remove)
-        if itself or not isinstance(module, Brick):
+        if itself or brick is None:
             return
         if change.wants("input"):
             self.undo.callback(module.register_forward_pre_hook(first).remove)
-        for method in module.incremental_methods:
-            if hasattr(module, method):
-                self._wrap(module, method, piece)
+        for method in brick.own_incremental_methods():
+            self._wrap(module, method, piece)
 
     def _change_weights(self, module: Attention, change: "_Part") -> None:
         """The kernel has no scores and weights: where they change, what is found is made by the written-out formula."""
@@ -160,22 +160,22 @@ class _Intervention:
             self.undo.callback(getattr(module, name).register_forward_hook(remember(name)).remove)
         self.undo.callback(module.mixed.register_forward_hook(mix, prepend=True).remove)
 
-    def _wrap(self, module: nn.Module, method: str, around: Callable[..., Any]) -> None:
-        """A method of this module alone does something more."""
-        before, original = module.__dict__.get(method), getattr(module, method)
+    def _wrap(self, module: object, method: str, around: Callable[..., Any]) -> None:
+        """Replace a method of one module by `around`, whose first argument is the method."""
+        before, original = vars(module).get(method), getattr(module, method)
         setattr(module, method, partial(around, original))
         self.undo.callback(partial(setattr, module, method, before) if before else partial(delattr, module, method))
 
     # --- where in a text ---
 
     def _follow_positions(self) -> None:
-        for path, module in self.model.named_modules():
-            if isinstance(module, Encoder):
-                self.undo.callback(module.register_forward_pre_hook(partial(self._enter, path), prepend=True).remove)
-                self.undo.callback(module.register_forward_hook(self._leave, always_call=True).remove)
-                self._wrap(module, "init_state", self._count)
-            if isinstance(module, (Encoder, LanguageModel, Seq2Seq)):
-                self._wrap(module, "extend", partial(self._extend, path))
+        for path, encoder in parts_with(self.model, Encoder):
+            self.undo.callback(encoder.register_forward_pre_hook(partial(self._enter, path), prepend=True).remove)
+            self.undo.callback(encoder.register_forward_hook(self._leave, always_call=True).remove)
+            self._wrap(encoder, "init_state", self._count)
+        for kind in (Encoder, PredictsNext, HasDecoder):
+            for path, part in parts_with(self.model, kind):
+                self._wrap(part, "extend", partial(self._extend, path))
 
     def _enter(self, path: str, module: nn.Module, args: tuple[Any, ...]) -> None:
         self.passes.append(_Pass(path, len(args[0])))
@@ -188,14 +188,14 @@ class _Intervention:
                 self.changes[name].check(name, tokens, -2)
 
     def _count(self, original: Callable[..., State], batch: int, *args: Any, **more: Any) -> State:
-        return _counting(original(batch, *args, **more), torch.zeros(batch, dtype=torch.long))
+        return _count_tokens(original(batch, *args, **more), torch.zeros(batch, dtype=torch.long))
 
     def _extend(
         self, path: str, original: Callable[..., Tensor], x: Tensor, state: Any, mask: Tensor | None = None
     ) -> Tensor:
         if any(one.path == path and one.start is None for one in self.passes):
             return original(x, state, mask)
-        if not hasattr(state, "read"):
+        if "read" not in vars(state):
             self._adopt(state, len(x))
         start = state.read
         self.passes.append(_Pass(path, len(x), start))
@@ -209,16 +209,15 @@ class _Intervention:
 
     def _adopt(self, state: Any, rows: int) -> None:
         """One that was begun before: it must tell how far it is, and step as others do who are looked into."""
-        lengths = getattr(state, "lengths", None)
+        lengths = vars(state).get("lengths")
         if lengths is None and any(change.positions is not None for change in self.changes.values()):
             raise Misuse("this text was begun before the change of some positions: begin it while the change is there")
-        _counting(state, torch.zeros(rows, dtype=torch.long) if lengths is None else lengths.clone().cpu())
-        if hasattr(state, "fused"):
-            state.fused = None
+        _count_tokens(state, torch.zeros(rows, dtype=torch.long) if lengths is None else lengths.clone().cpu())
+        state.fused = None
 
     def change(self, name: str, owner: nn.Module, tensor: Tensor, at: int) -> Tensor:
         change, whole = self.changes[name], tensor
-        if name == "logits" and tensor.dim() == 2 and isinstance(self.model, (TokenModel, Seq2Seq)):
+        if name == "logits" and tensor.dim() == 2 and capability(self.model, ScoresTokens) is not None:
             if self.piece is None and change.positions is not None:
                 raise Misuse("these logits are of some places of a text alone: a change of them takes no positions")
             whole = tensor.unsqueeze(1)
@@ -271,35 +270,22 @@ class _Part:
         return self.of.change(joined(self.path, name), self.owner, tensor, at) if self.wants(name) else tensor
 
 
-@cache
-def _counting_class(kind: type[State]) -> type[State]:
-    """The same kind of state, which knows how many tokens each of its rows has `read`."""
+def _count_tokens(state: Any, read: Int[Tensor, "B"]) -> State:
+    """Let a state, and all states made from it, count the tokens that each row has `read`."""
+    if "read" not in vars(state):
 
-    class Counting(kind):  # type: ignore[misc, valid-type]
-        read: Int[Tensor, "B"]
+        def made_from(original: Callable[..., State], rows_read: Callable[[Any, Any], Tensor], rows: Any) -> State:
+            before = state.read  # `original` may change it
+            return _count_tokens(original(rows), rows_read(before, rows))
 
-        def select(self, rows: Tensor) -> State:
-            return _counting(super().select(rows), self.read[rows.cpu()])
+        def put(original: Callable[..., None], rows: Tensor, other: Any) -> None:
+            original(rows, other)
+            state.read = state.read.index_copy(0, rows.cpu(), other.read)
 
-        def expand_beams(self, times: int) -> State:
-            return _counting(super().expand_beams(times), self.read.repeat_interleave(times))
-
-        def reorder(self, rows: Tensor) -> State:
-            read = self.read[rows.cpu()]
-            return _counting(super().reorder(rows), read)
-
-        def put(self, rows: Tensor, other: Any) -> None:
-            super().put(rows, other)
-            self.read = self.read.index_copy(0, rows.cpu(), other.read)
-
-    return Counting
-
-
-def _counting(state: Any, read: Int[Tensor, "B"]) -> State:
-    """The same state, which counts from now on."""
-    if not hasattr(state, "read"):
-        kind: type[State] = type(state)
-        state.__class__ = _counting_class(kind)
+        state.put = partial(put, state.put)
+        state.expand_beams = partial(made_from, state.expand_beams, torch.Tensor.repeat_interleave)
+        for method in ("select", "reorder"):
+            setattr(state, method, partial(made_from, getattr(state, method), lambda before, rows: before[rows.cpu()]))
     state.read = read
     counted: State = state
     return counted

@@ -6,6 +6,9 @@ d and `tokens` T (None: variable).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from types import EllipsisType
+from typing import ClassVar, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from glassformer.bricks import Mask, Vectors
+from glassformer.bricks.capabilities import Capability
 from glassformer.bricks.convolution import ConvolutionStack, Patches
 from glassformer.bricks.embedding import OneHot, WordDropout, WordVectors
 from glassformer.bricks.tap import Brick, record_vectors
@@ -49,8 +53,56 @@ UNKNOWN = 0
 """Index of category values outside the training part; their vector is 0."""
 
 
-class ImageTokens(Brick, nn.Module):
+Cell = tuple[int, tuple[slice | int | EllipsisType, ...]]
+"""A column or a patch: the index of the input that holds it, and its place there."""
+
+
+class ReadsCells(Capability, Protocol):
+    """An embedding of columns and patches, each of which is left out of an example by setting it to 0."""
+
+    title: ClassVar[str]
+    """What it reads, in a word."""
+    text_inputs: int = 0
+    """Number of inputs before the cells that hold a text: its tokens and mask, or none."""
+
+    def cells(self, *inputs: Tensor) -> list[Cell]:
+        """Return all columns, then all patches."""
+        ...
+
+    def sum_by_cell(self, products: Float[Tensor, "T d"], *inputs: Tensor) -> Float[Tensor, "parts"]:
+        """Return the sum of the numbers that belong to each part of an example; by default, to each of its vectors."""
+        return products.sum(-1)
+
+
+class CutsImages(Capability, Protocol):
+    """An embedding that cuts an image into patches, or into the cells of convolutions."""
+
+    cut: Patches | ConvolutionStack
+
+
+def patch_cells(pixels: Tensor, grid: tuple[int, int], side: int, corner: int) -> list[Cell]:
+    """Return the pixels of each patch, row by row; of a grid of convolutions, those above each cell."""
+    rows, columns = (
+        _stretches(length, count, side, corner) for length, count in zip(pixels.shape[2:], grid, strict=True)
+    )
+    return [(0, (..., row, column)) for row in rows for column in columns]
+
+
+def _stretches(length: int, count: int, side: int, corner: int) -> list[slice]:
+    """Divide a length into stretches of `side`; the first and the last include what is left at the ends."""
+    ends = [0, *(min(max(0, corner + at * side), length) for at in range(1, count)), length]
+    return [slice(start, end) for start, end in pairwise(ends)]
+
+
+def column_cells(*inputs: Tensor) -> list[Cell]:
+    """Return the columns of numbers, then those of categories."""
+    return [(at, (slice(None), column)) for at in (0, 1) for column in range(inputs[at].shape[1])]
+
+
+class ImageTokens(Brick, nn.Module, ReadsCells, CutsImages):
     """An image as the sequence of its patches, or of the cells of a convolution stack."""
+
+    title = "pixels"
 
     record = record_vectors
 
@@ -63,11 +115,16 @@ class ImageTokens(Brick, nn.Module):
     def forward(self, pixels: Pixels) -> MaskedVectors:
         return self.cut(pixels), None
 
+    def cells(self, *inputs: Tensor) -> list[Cell]:
+        return patch_cells(inputs[0], self.cut.grid, self.cut.side, self.cut.corner)
 
-class ColumnTokens(Brick, nn.Module):
+
+class ColumnTokens(Brick, nn.Module, ReadsCells):
     """A table row as a sequence: z·v_c + b_c for the number z in column c, and a vector per category value."""
 
+    title = "columns"
     record = record_vectors
+    cells = staticmethod(column_cells)
 
     def __init__(self, *, numbers: int, categories: Sequence[int], width: int) -> None:
         super().__init__()
@@ -85,10 +142,12 @@ class ColumnTokens(Brick, nn.Module):
         return torch.cat(parts, 1), None
 
 
-class FlatColumns(Brick, nn.Module):
+class FlatColumns(Brick, nn.Module, ReadsCells):
     """A table row as one vector of numbers and one-hot categories; an unknown value is all zeros."""
 
+    title = "columns"
     record = record_vectors
+    cells = staticmethod(column_cells)
 
     def __init__(self, *, numbers: int, categories: Sequence[int]) -> None:
         super().__init__()
@@ -100,10 +159,16 @@ class FlatColumns(Brick, nn.Module):
         hot = [F.one_hot(categories[:, column], size)[:, 1:] for column, size in enumerate(self.sizes)]
         return torch.cat([numbers, *(vector.to(numbers) for vector in hot)], 1).unsqueeze(1), None
 
+    def sum_by_cell(self, products: Float[Tensor, "T d"], *inputs: Tensor) -> Float[Tensor, "parts"]:
+        sizes = torch.tensor([1] * inputs[0].shape[1] + [size - 1 for size in self.sizes], device=products.device)
+        column = torch.arange(len(sizes), device=products.device).repeat_interleave(sizes)
+        return products.new_zeros(len(sizes)).index_add(0, column, products[0])
 
-class FlatPixels(Brick, nn.Module):
+
+class FlatPixels(Brick, nn.Module, ReadsCells):
     """An image as one vector of its pixels, row by row."""
 
+    title = "pixels"
     record = record_vectors
 
     def __init__(self, *, channels: int, height: int, width: int) -> None:
@@ -114,14 +179,22 @@ class FlatPixels(Brick, nn.Module):
     def forward(self, pixels: Pixels) -> MaskedVectors:
         return pixels.flatten(1).unsqueeze(1), None
 
+    def cells(self, *inputs: Tensor) -> list[Cell]:
+        height, width = inputs[0].shape[2:]
+        return patch_cells(inputs[0], (height, width), 1, 0)
 
-class MixedTokens(Brick, nn.Module):
+    def sum_by_cell(self, products: Float[Tensor, "T d"], *inputs: Tensor) -> Float[Tensor, "parts"]:
+        return products.view(inputs[0].shape[1], -1).sum(0)
+
+
+class MixedTokens(Brick, nn.Module, ReadsCells):
     """Columns, image and text as one sequence, each with a learned vector for its kind.
 
     The text comes last, so that padding is at the end. `forward` takes the tensors of the existing parts: tokens and
     mask, numbers and categories, pixels.
     """
 
+    title = "an example"
     record = record_vectors
 
     def __init__(
@@ -135,6 +208,7 @@ class MixedTokens(Brick, nn.Module):
     ) -> None:
         super().__init__()
         self.words = words
+        self.text_inputs = 0 if words is None else 2
         self.columns = columns
         self.image = image
         self.kinds = nn.Embedding(3, width)
@@ -143,6 +217,13 @@ class MixedTokens(Brick, nn.Module):
         self.beside = sum(part.tokens for part in (columns, image) if part is not None)
         """Number of tokens before the text."""
         self.tokens = None if words is not None else self.beside
+
+    def cells(self, *inputs: Tensor) -> list[Cell]:
+        """Return the columns, then the patches of the image, which is the last input."""
+        of_columns = [] if self.columns is None else self.columns.cells(*inputs[self.text_inputs :])
+        of_image = [] if self.image is None else self.image.cells(inputs[-1])
+        moved = [(self.text_inputs + at, place) for at, place in of_columns]
+        return [*moved, *((len(inputs) - 1, place) for _, place in of_image)]
 
     def forward(self, *inputs: Tensor) -> MaskedVectors:
         remaining = list(inputs)

@@ -16,22 +16,59 @@ from glassformer.bricks.attention import Memory
 from glassformer.bricks.bag import BagOfWords
 from glassformer.bricks.embedding import WordDropout, WordVectors
 from glassformer.bricks.feed_forward import ACTIVATIONS
+from glassformer.bricks.pooling import UnitLength
 from glassformer.encoders.base import Encoder, State
-from glassformer.models.inputs import MaskedVectors, TokenVectors
+from glassformer.models.capabilities import (
+    CountsTokens,
+    HasDecoder,
+    HasHead,
+    HasVectors,
+    HasWordVectors,
+    LayerOutputs,
+    OutputSide,
+    PoolsTokens,
+    PredictsNext,
+    ScoresTokens,
+)
+from glassformer.models.inputs import MaskedVectors, TokenVectors, words_of
 
 
 def device_of(model: nn.Module) -> torch.device:
     return next((weight.device for weight in chain(model.parameters(), model.buffers())), torch.device("cpu"))
 
 
-class TokenModel(nn.Module):
-    """A model with vocabulary scores at each position.
+def mean_vectors(states: Vectors, inside: Bool[Tensor, "B T"]) -> tuple[Vectors, Vector]:
+    """Return the vectors of tokens, and of each text the mean over its tokens that are `inside`."""
+    return states, (states * inside.unsqueeze(-1)).sum(1) / inside.sum(1, keepdim=True).clamp(min=1)
 
-    `states` are the outputs of the encoder and `features` the inputs of `head`. They are separate methods, because the
-    loss over a large vocabulary, fine-tuning and lenses need the features.
-    """
+
+class EncoderModel(nn.Module, HasHead, LayerOutputs, HasVectors, HasWordVectors):
+    """A model that turns what it reads into vectors, runs an encoder over them, and ends in a head."""
 
     opaque = True
+
+    def input_embedding(self) -> nn.Module:
+        """Return the module that makes the vectors that the encoder reads."""
+        return self.get_submodule("embed")
+
+    def lacks(self, kind: type) -> bool:
+        """Return True for `HasWordVectors` if no words are read, or if they are one-hot."""
+        return (kind is HasWordVectors and words_of(self.input_embedding()) is None) or super().lacks(kind)
+
+    def word_vectors(self) -> Tensor:
+        words = words_of(self.input_embedding())
+        assert words is not None
+        return words.table.weight
+
+
+class TokenModel(EncoderModel, ScoresTokens):
+    """A model with vocabulary scores at each position.
+
+    `states` are the encoder's vectors, and `features` what the head reads: the states after `ready`. `head` is
+    separate, because the loss over a large vocabulary, fine-tuning and lenses need its input.
+    """
+
+    head: nn.Linear
 
     def __init__(
         self, *, embed: TokenVectors, encoder: Encoder, vocab: int, context: int, tied: bool, bias: bool = False
@@ -52,9 +89,13 @@ class TokenModel(nn.Module):
             return self.encoder(self.embed(tokens), mask)
         return self.encoder(self.embed(tokens), mask, segments=segments)
 
-    def ready(self, states: Float[Tensor, "*places d"]) -> Float[Tensor, "*places d"]:
-        """Return the features for the encoder's outputs; the same by default."""
-        return states
+    def output_side(self) -> OutputSide:
+        return OutputSide("encoder", self.embed, self.encoder, 0)
+
+    def text_vectors(
+        self, tokens: Ids, mask: Bool[Tensor, "B T"], inside: Bool[Tensor, "B T"]
+    ) -> tuple[Vectors, Vector]:
+        return mean_vectors(self.states(tokens, mask), inside)
 
     def features(self, tokens: Ids, mask: Mask = None, *, segments: Ids | None = None) -> Vectors:
         return self.ready(self.states(tokens, mask, segments=segments))
@@ -63,7 +104,7 @@ class TokenModel(nn.Module):
         return self.head(self.features(tokens, mask))
 
 
-class LanguageModel(TokenModel):
+class LanguageModel(TokenModel, PredictsNext):
     """A model with scores for the next token after each token."""
 
     def init_state(self, batch: int, max_tokens: int) -> State:
@@ -100,13 +141,11 @@ class MaskedLanguageModel(TokenModel):
         return states if self.transform is None else self.transform(states)
 
 
-class Seq2Seq(nn.Module):
+class Seq2Seq(EncoderModel, HasDecoder):
     """A model with scores for the next target token after each target token, given the source.
 
     `encode` reads the source; `init_state` and `extend` generate incrementally; `forward` does all of it at once.
     """
-
-    opaque = True
 
     def __init__(
         self,
@@ -130,9 +169,26 @@ class Seq2Seq(nn.Module):
             assert isinstance(embed_target, WordVectors)
             self.head.weight = embed_target.table.weight
 
+    def input_embedding(self) -> nn.Module:
+        return self.embed_source
+
+    def output_side(self) -> OutputSide:
+        return OutputSide("decoder", self.embed_target, self.decoder, 2)
+
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"] | None = None) -> Memory:
         """Return the memory of the decoder: a vector for each source token."""
         return Memory(self.encoder(self.embed_source(source), mask), mask)
+
+    def states(
+        self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"] | None = None, *target: Tensor | None
+    ) -> Float[Tensor, "B S m"]:
+        """Return the vectors of the source; the target is not read."""
+        return self.encode(source, mask).states
+
+    def text_vectors(
+        self, tokens: Ids, mask: Bool[Tensor, "B T"], inside: Bool[Tensor, "B T"]
+    ) -> tuple[Vectors, Vector]:
+        return mean_vectors(self.states(tokens, mask), inside)
 
     def features(
         self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"] | None, target: Ids, target_mask: Mask = None
@@ -154,13 +210,20 @@ class Seq2Seq(nn.Module):
         return self.decoder.extend(self.embed_target(tokens), state, mask)
 
 
-class Predictor(nn.Module):
+def pooled_text_vectors(
+    model: "Predictor | BagPredictor", tokens: Ids, mask: Bool[Tensor, "B T"]
+) -> tuple[Vectors, Float[Tensor, "B pooled"]]:
+    """Return the vectors of tokens, and of each text what the head reads, or returns if it only normalises."""
+    states = model.states(tokens, mask)
+    pooled = model.pool(states, mask)
+    return states, model.head(pooled) if isinstance(model.head, UnitLength) else pooled
+
+
+class Predictor(EncoderModel, PoolsTokens):
     """An input layer, an encoder, pooling into one vector, and a head.
 
-    `embed` maps the inputs to B×T×d and a mask. `features` are the inputs of `head`, as in the language model.
+    `embed` maps the inputs to B×T×d and a mask. `features` is separate from `head`, as in the language model.
     """
-
-    opaque = True
 
     def __init__(self, *, embed: nn.Module, encoder: Encoder, pool: nn.Module, head: nn.Module) -> None:
         super().__init__()
@@ -173,14 +236,22 @@ class Predictor(nn.Module):
         """Return the inputs of the encoder and their mask."""
         return self.embed(*inputs)
 
+    def text_vectors(
+        self, tokens: Ids, mask: Bool[Tensor, "B T"], inside: Bool[Tensor, "B T"]
+    ) -> tuple[Vectors, Float[Tensor, "B pooled"]]:
+        return pooled_text_vectors(self, tokens, mask)
+
+    def token_states(self, *inputs: Tensor) -> MaskedVectors:
+        """Return a vector for each token, and the mask; vectors of padding are arbitrary."""
+        x, mask = self.vectors(*inputs)
+        return self.encoder(x, mask), mask
+
     def states(self, *inputs: Tensor) -> Vectors:
-        """Return a vector for each token; vectors at padding are arbitrary."""
-        return self.encoder(*self.vectors(*inputs))
+        return self.token_states(*inputs)[0]
 
     def features(self, *inputs: Tensor) -> Float[Tensor, "B pooled"]:
-        """Return a vector for the example."""
-        x, mask = self.vectors(*inputs)
-        return self.pool(self.encoder(x, mask), mask)
+        """Return a vector for each example."""
+        return self.pool(*self.token_states(*inputs))
 
     def forward(self, *inputs: Tensor) -> Float[Tensor, "B out"]:
         return self.head(self.features(*inputs))
@@ -199,7 +270,7 @@ class TextPredictor(Predictor):
         return self.word_dropout(self.embed(tokens)), mask
 
 
-class BagPredictor(nn.Module):
+class BagPredictor(nn.Module, CountsTokens, HasVectors, HasWordVectors):
     """A bag of words with a bias, or with the remaining layers of an MLP.
 
     `features` are the scores before the bias, or the inputs of the first hidden layer's activation.
@@ -209,6 +280,22 @@ class BagPredictor(nn.Module):
         super().__init__()
         self.bag = bag
         self.head = head
+        self.weighting = bag.weighting
+
+    def word_vectors(self) -> Tensor:
+        """Return what each word adds to the features."""
+        return self.bag.table.weight[: self.bag.vocab]
+
+    def text_vectors(
+        self, tokens: Ids, mask: Bool[Tensor, "B T"], inside: Bool[Tensor, "B T"]
+    ) -> tuple[Vectors, Float[Tensor, "B pooled"]]:
+        return pooled_text_vectors(self, tokens, mask)
+
+    def token_weights(self, tokens: Ids, mask: Mask = None) -> Float[Tensor, "B T"]:
+        return self.bag.weights(*self.bag.features(tokens, mask))[:, : tokens.shape[1]]
+
+    def token_states(self, tokens: Ids, mask: Mask = None) -> MaskedVectors:
+        return self.states(tokens, mask), mask
 
     def states(self, tokens: Ids, mask: Mask = None) -> Vectors:
         """Return each token's contribution to the features; 0 at padding."""

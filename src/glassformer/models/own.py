@@ -11,6 +11,7 @@ from glassformer.bricks.attention import Memory
 from glassformer.bricks.own import OwnCode, of_shape
 from glassformer.config.errors import GlassformerError, SettingError, error_line
 from glassformer.encoders.base import Encoder, State
+from glassformer.models.capabilities import HasVectors
 from glassformer.models.modules import LanguageModel, device_of
 
 PROBED_TOKENS = 5
@@ -114,6 +115,10 @@ class OwnLanguageModel(LanguageModel):
         self.encoder = OwnTokenModule(own, vocab=vocab, context=context)
         self.head = Logits(vocab)  # type: ignore[assignment]
         self.context = context
+
+    def lacks(self, kind: type) -> bool:
+        """Return True for capabilities that need vectors, which only the user's module knows."""
+        return kind is HasVectors or super().lacks(kind)
 
     @torch.no_grad()
     def check_causal(self) -> None:

@@ -7,12 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from glassformer.bricks.capabilities import parts_with
 from glassformer.config.encoders import RECURRENT
 from glassformer.config.errors import SettingError
 from glassformer.config.messages import say
 from glassformer.data.io.place import short_name
 from glassformer.data.wording import counted
-from glassformer.encoders.blocks import Block
+from glassformer.encoders.base import StackedBlock
 from glassformer.models.build import learned_count, parameter_count, sized
 from glassformer.planning import training_step
 from glassformer.planning.capacity import MANY, SHARE, available_memory, fit, refuse_too_large
@@ -210,9 +211,8 @@ def _border(planned: PlannedTraining, piece: training_step.Piece, where: StepDev
 
     with training_step.fake_tensors(where), where.autocast(), torch.no_grad():
         model = planned.build(planned.with_blocks(1))
-        for block in model.modules():
-            if isinstance(block, Block):
-                block.register_forward_pre_hook(look)
+        for path, _ in parts_with(model, StackedBlock):
+            model.get_submodule(path).register_forward_pre_hook(look)
         planned.task.loss(model, *training_step.as_fake(piece, where))
     return sum(sizes)
 

@@ -7,7 +7,7 @@ import statistics
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, singledispatch
 from itertools import pairwise
 
 import torch
@@ -15,6 +15,7 @@ from torch import nn
 
 from glassformer.bricks.attention import Attention, MemoryAttention
 from glassformer.bricks.bag import BagOfWords
+from glassformer.bricks.capabilities import capability
 from glassformer.bricks.convolution import ConvolutionStack, Patches
 from glassformer.bricks.embedding import WordVectors
 from glassformer.bricks.feed_forward import FeedForward
@@ -28,6 +29,7 @@ from glassformer.data.wording import counted
 from glassformer.encoders.convolutional import CnnEncoder, WindowEncoder
 from glassformer.encoders.recurrent import RecurrentDecoder
 from glassformer.families.base import Family
+from glassformer.models.capabilities import HasHead
 from glassformer.models.inputs import ColumnTokens, MixedTokens
 from glassformer.models.modules import Transform
 from glassformer.planning.setup import PlannedTraining
@@ -299,22 +301,43 @@ def parameters_by_part(model: nn.Module) -> dict[str, int]:
 
 
 def _part(parent: nn.Module, name: str, child: nn.Module, part: str) -> str:
-    if isinstance(parent, Attention) and name in OF_ATTENTION:
-        called = OF_SCORES.get(parent.scores, OF_ATTENTION[name]) if name == "query" else OF_ATTENTION[name]
-        return f"{part}: {called}"
-    if isinstance(child, OwnBrick):
-        return {"attention": "attention", "norm": "norms", "positions": "positions"}.get(child.part.kind, "pool")
-    if isinstance(child, Attention):
-        return "attention to the source" if child.is_cross_attention else "attention"
-    if name == "head":
-        return "head"
-    return PARTS.get(type(child), part)
+    if matrix := matrix_name(parent, name):
+        return f"{part}: {matrix}"
+    return part_name(child) or ("head" if name == "head" else PARTS.get(type(child), part))
+
+
+@singledispatch
+def matrix_name(parent: nn.Module, name: str) -> str:
+    """Return what a matrix of an attention is called; empty for other modules."""
+    return ""
+
+
+@matrix_name.register
+def matrix_of_attention(parent: Attention, name: str) -> str:
+    usual = OF_ATTENTION.get(name, "")
+    return OF_SCORES.get(parent.scores, usual) if name == "query" else usual
+
+
+@singledispatch
+def part_name(module: nn.Module) -> str:
+    """Return the part that an attention, or a user's own brick, belongs to; empty for other modules."""
+    return ""
+
+
+@part_name.register
+def part_of_own_brick(module: OwnBrick) -> str:
+    return {"attention": "attention", "norm": "norms", "positions": "positions"}.get(module.part.kind, "pool")
+
+
+@part_name.register
+def part_of_attention(module: Attention) -> str:
+    return "attention to the source" if module.is_cross_attention else "attention"
 
 
 def tied(model: nn.Module) -> bool:
-    """Whether the head has no weights of its own."""
-    head = getattr(model, "head", None)
+    """Return whether the head has no weights of its own."""
+    known = capability(model, HasHead)
     others = {
         id(weight) for name, weight in model.named_parameters(remove_duplicate=False) if not name.startswith("head")
     }
-    return isinstance(head, nn.Linear) and id(head.weight) in others
+    return known is not None and isinstance(known.head, nn.Linear) and id(known.head.weight) in others

@@ -19,6 +19,7 @@ from glassformer.serving.worker import Worker
 from glassformer.text.tokenizer import Tokenizer
 
 Answer = TypeVar("Answer")
+Kind = TypeVar("Kind")
 CHECK_SECONDS = 0.1
 """Interval at which work on one run, waiting for another run, checks whether it has been cancelled."""
 LOG = logging.getLogger("uvicorn.error")
@@ -101,10 +102,11 @@ async def _gone(http: HttpRequest) -> None:
         pass
 
 
-def require(loaded: Loaded, method: str, otherwise: str) -> None:
-    """Refuse a run without a method; `otherwise`: what the run does not do."""
-    if not hasattr(loaded, method):
+def require(loaded: Loaded, kind: type[Kind], otherwise: str) -> Kind:
+    """Return a run with this capability, or raise `Misuse`; `otherwise`: what the run does not do."""
+    if (able := loaded.capability(kind)) is None:
         raise Misuse(f"{loaded.run.path.name} is a run of {loaded.config.task}: it {otherwise}")
+    return able
 
 
 def check_ids(ids: list[int], tokenizer: Tokenizer) -> list[int]:

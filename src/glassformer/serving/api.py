@@ -21,6 +21,7 @@ from glassformer.data.datasets.embedded import LINKED_DATASETS
 from glassformer.data.features.build import MixedFeatures
 from glassformer.decoding.options import SEARCH_OPTIONS
 from glassformer.families.base import Loaded
+from glassformer.families.capabilities import Fills, Labels, Translates
 from glassformer.families.evaluate import encode_example
 from glassformer.families.requests import Example
 from glassformer.families.schema import reader_of
@@ -117,8 +118,8 @@ def routes(server: Server) -> APIRouter:
 
         def work(loaded: Loaded) -> dict[str, Any]:
             with uploads(loaded, body.examples) as examples:
-                if hasattr(loaded, "predict_part"):
-                    found = [one.to_dict() for one in loaded.predict(examples)]
+                if (labels := loaded.capability(Labels)) is not None:
+                    found = [one.to_dict() for one in labels.predict(examples)]
                     for entry, example in zip(found, body.examples, strict=True):
                         entry.update({key: example for key in ("image",) if key in entry})
                 else:
@@ -145,9 +146,9 @@ def routes(server: Server) -> APIRouter:
         """Translations, the best first."""
 
         def work(loaded: Loaded) -> dict[str, Any]:
-            require(loaded, "translate", "translates nothing")
+            translator = require(loaded, Translates, "translates nothing")
             search = {name: getattr(body, name) for name in SEARCH_OPTIONS}
-            translations = [one.to_dict() for one in loaded.translate(body.texts, **search)]
+            translations = [one.to_dict() for one in translator.translate(body.texts, **search)]
             for one in translations if body.alignment else ():
                 one["alignment"] = aligned(loaded, one["source"], one["translation"])
             return {"translations": translations}
@@ -159,8 +160,8 @@ def routes(server: Server) -> APIRouter:
         """The likeliest tokens for each <mask> of texts."""
 
         def work(loaded: Loaded) -> dict[str, Any]:
-            require(loaded, "fill", "guesses no hidden tokens")
-            return {"texts": [one.to_dict() for one in loaded.fill(body.texts, most=body.most)]}
+            filler = require(loaded, Fills, "guesses no hidden tokens")
+            return {"texts": [one.to_dict() for one in filler.fill(body.texts, most=body.most)]}
 
         return await answer(http, body.run, work)
 

@@ -24,17 +24,16 @@ from glassformer.families.evaluate import encode_example
 from glassformer.families.requests import Example, ModelInput
 from glassformer.families.schema import reader_of, table_in
 from glassformer.inspection.attention import SELF_ATTENTION, changeable, sizes_of, stacks_of
-from glassformer.inspection.capture import has_layers
 from glassformer.inspection.change import Change, scale
 from glassformer.inspection.change import replace as replaced
 from glassformer.inspection.intervene import intervene
 from glassformer.inspection.views.attribution import gradient_times_input, leave_one_out
 from glassformer.inspection.views.head_roles import head_roles, ids_of
-from glassformer.inspection.views.logit_lens import layer_scores
+from glassformer.inspection.views.logit_lens import has_lens, layer_scores
 from glassformer.inspection.views.patching import has_patches, layer_states
 from glassformer.inspection.views.registry import all_views, views_of
 from glassformer.inspection.views.tree import branches
-from glassformer.models.modules import TokenModel
+from glassformer.models.capabilities import HasDecoder
 from glassformer.models.weights import put_weights
 from glassformer.rendering.curves import smoothed
 from glassformer.rendering.panels import Heads
@@ -225,8 +224,8 @@ def _patched(loaded: Loaded, body: SampledBody, given: Sequence[Any]) -> dict[st
 
 
 def patches(loaded: Loaded) -> bool:
-    """Whether a state can be put in from another text."""
-    return (isinstance(loaded.model, TokenModel) and has_layers(loaded.model)) or has_patches(loaded)
+    """Return whether a state of another text can be put into a model that has one encoder."""
+    return (has_lens(loaded) and loaded.capability(HasDecoder) is None) or has_patches(loaded)
 
 
 class Moments:
@@ -269,7 +268,7 @@ def facts_of(loaded: Loaded) -> dict[str, Any]:
         "views": {name: views[name].shows for name in views_of(loaded)},
         "heads": sizes_of(loaded.model),
         "patches": patches(loaded),
-        "mask": getattr(loaded.tokenizer, "mask", None) is not None,
+        "mask": loaded.tokenizer is not None and loaded.tokenizer.mask is not None,
         "kind": None if loaded.tokenizer is None else loaded.tokenizer.kind,
         "updates": history.steps_of(loaded.run),
         "curve": [[line["step"], loss] for line, loss in zip(steps, losses, strict=True)][::apart],

@@ -17,7 +17,7 @@ from glassformer.config.progress import interruptible
 from glassformer.decoding.running import RunningBatch, Written
 from glassformer.encoders.base import State
 from glassformer.families.base import Loaded
-from glassformer.families.generate import Draft
+from glassformer.families.generate import Draft, Writer
 from glassformer.models.build import parameter_count
 from glassformer.models.modules import LanguageModel, device_of
 from glassformer.serving.guard import Refused
@@ -246,7 +246,8 @@ class Worker:
 
     def _running(self) -> RunningBatch:
         if self._batch is None:
-            writer: Any = self.loaded
+            writer = None if self.loaded is None else self.loaded.capability(Writer)
+            assert writer is not None  # `require` has checked it
             room = writer.model.encoder.limit or UNBOUNDED
             rows, fixable = rows_of(writer.model, room)
             self._batch = RunningBatch(writer.model, rows, room, never=writer.never_written, fixed=fixable)

@@ -198,18 +198,18 @@ def _texts(shape: Shape) -> Callable[[Loaded], list[_Text]]:
     body = shape.body
     seed = secrets.randbelow(2**31) if body.seed is None else min(body.seed, BIGGEST_SEED - MOST_ROWS)
 
-    def texts(loaded: Any) -> list[_Text]:
-        require(loaded, "generate", "writes no texts")
-        limit, tokenizer, out = loaded.model.encoder.limit, loaded.tokenizer, []
-        for prompt, before in shape.prompts(loaded):
+    def texts(loaded: Loaded) -> list[_Text]:
+        writer = require(loaded, Writer, "writes no texts")
+        limit, tokenizer, out = writer.model.encoder.limit, writer.tokenizer, list[_Text]()
+        for prompt, before in shape.prompts(writer):
             if len(prompt) > (limit or UNBOUNDED):
                 line = f"the prompt has {len(prompt):,} tokens, and this model reads {limit or UNBOUNDED:,}"
                 raise Refused(400, line, "context_length_exceeded", param="prompt")
             with_logprobs = body.likeliest is not None
             scored = with_logprobs and body.echo
-            written = text_logprobs(loaded.model, prompt) if scored else [Written(id) for id in prompt]
+            written = text_logprobs(writer.model, prompt) if scored else [Written(id) for id in prompt]
             for choice in range(body.n):
-                draft = loaded.draft(
+                draft = writer.draft(
                     prompt,
                     body.sampling,
                     most=shape.max_tokens(len(prompt), limit),

@@ -12,12 +12,14 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from glassformer.bricks.capabilities import capability
 from glassformer.config.errors import DataError, SettingError, with_article
 from glassformer.config.progress import counted_batches
 from glassformer.data.features.inputs import Inputs, Tensors
 from glassformer.data.order import CPU_TOKENS_AT_ONCE, TOKENS_AT_ONCE, LengthOrder
 from glassformer.data.wording import counted
-from glassformer.models.modules import Predictor, device_of
+from glassformer.models.capabilities import CountsTokens, PoolsTokens
+from glassformer.models.modules import device_of
 from glassformer.tasks.answers import Answers
 from glassformer.tasks.base import ALONE, Among, Batch, Evaluation, Task
 from glassformer.text.tokenizer import Tokenizer
@@ -201,14 +203,15 @@ def precision_recall_f1(
 
 
 def head_learns_alone(model: nn.Module) -> bool:
-    """Whether nothing before the head changes in training."""
-    if not isinstance(model, Predictor):
+    """Return whether nothing before the head changes in training."""
+    reader = capability(model, PoolsTokens)
+    if reader is None or capability(model, CountsTokens) is not None:
         return False
-    head = {id(weight) for weight in model.head.parameters()}
+    head = {id(weight) for weight in reader.head.parameters()}
     return not any(weight.requires_grad and id(weight) not in head for weight in model.parameters())
 
 
-def on_frozen_features(task: Labelling, model: Predictor) -> Labelling:
+def on_frozen_features(task: Labelling, model: nn.Module) -> Labelling:
     """The task on the features that the model makes of each example."""
     frozen = copy.copy(task)
     frozen.parts = {name: FrozenFeatures(part, model) for name, part in task.parts.items()}
@@ -219,7 +222,7 @@ def on_frozen_features(task: Labelling, model: Predictor) -> Labelling:
 class FrozenFeatures(Inputs):
     """Examples whose features are computed when they are first asked for."""
 
-    def __init__(self, examples: Inputs, model: Predictor) -> None:
+    def __init__(self, examples: Inputs, model: nn.Module) -> None:
         self.answers, self.texts, self.noun = examples.answers, examples.texts, examples.noun
         self.has_words = examples.has_words
         self._examples, self._model = examples, model
@@ -249,8 +252,10 @@ class FrozenFeatures(Inputs):
         """
         if self._features is not None:
             return
+        reader = capability(self._model, PoolsTokens)
+        assert reader is not None
         model, device, training = self._model, device_of(self._model), self._model.training
         model.eval()
         with torch.autocast(device.type, enabled=False):
-            self._features = compute_rows(self._examples, model.features, device, among=among)
+            self._features = compute_rows(self._examples, reader.features, device, among=among)
         model.train(training)

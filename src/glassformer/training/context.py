@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
+from glassformer.bricks.capabilities import parts_with
 from glassformer.config.messages import silent
 from glassformer.config.sections import TrainingSettings
-from glassformer.encoders.transformer import TransformerEncoder
+from glassformer.encoders.base import Recomputes
 from glassformer.tasks.base import Batch, Task
 from glassformer.training.budget import Budget, Clock, Stopwatch
 from glassformer.training.checkpointer import Checkpointer, Progress, Snapshot
@@ -69,9 +70,8 @@ class TrainingContext:
         """Put the model on its device, make its optimiser, and restore both from a checkpoint if there is one."""
         device, processes, resume = options.device, options.processes, options.resume
         check_shares(settings, processes)
-        for part in model.modules():
-            if isinstance(part, TransformerEncoder):
-                part.recompute = settings.recompute
+        for _, encoder in parts_with(model, Recomputes):
+            encoder.recompute = settings.recompute
         total = total_steps(settings, task)
         precision = choose_precision(settings.precision, device)
         how = choose_compile(settings, device, total, steady=task.steady)

@@ -44,7 +44,8 @@ def describe(config: Config, table: Table | Pictures | None = None) -> Descripti
     corpus, noun = split_data(config, table), FAMILIES[config.task].noun
     parts = {}
     for name, part in corpus.parts.items():
-        units = {unit: getattr(part, unit) for unit in ("documents", "characters", "bytes") if hasattr(part, unit)}
+        counts = {unit: getattr(part, unit, None) for unit in ("documents", "characters", "bytes")}
+        units = {unit: count for unit, count in counts.items() if count is not None}
         parts[name] = units or {f"{noun}s": len(part)}
     return Description(corpus.report(), corpus.fingerprint, parts)
 

@@ -19,6 +19,7 @@ from glassformer.exchange.onnx.export import export_onnx
 from glassformer.exchange.source import find
 from glassformer.families.base import Loaded, Processor
 from glassformer.families.card import base_card
+from glassformer.families.generate import Writer
 from glassformer.families.load import load
 from glassformer.models.weights import take_weights
 from glassformer.notebook.display import progress_bar
@@ -56,19 +57,20 @@ def _export(run: "str | os.PathLike[str] | Run | Loaded", to: str, folder: Path,
     loaded = run if isinstance(run, Loaded) else load(run, "cpu")
     if loaded.precision != "fp32":
         raise Misuse(f"a model in {loaded.precision} is for use: load it in fp32 to export it")
-    here, target = loaded.run.path, getattr(loaded, "target_tokenizer", None)
+    here, target = loaded.run.path, loaded.target_tokenizer
+    writer = loaded.capability(Writer)
     exported = ExportedRun(
         model=loaded.model,
         config=loaded.config,
         tokenizer=loaded.tokenizer,
         target_tokenizer=None if target is loaded.tokenizer else target,
         features=loaded.features,
-        answers=getattr(loaded, "answers", None),
+        answers=loaded.answers,
         name=here.name,
         imported_as=loaded.run.card().get("imported", {}).get("architecture"),
         original=here / ORIGINAL if (here / ORIGINAL).is_dir() else None,
-        chat_template=getattr(loaded, "chat_template", None),
-        specials=getattr(loaded, "specials", {}),
+        chat_template=None if writer is None else writer.chat_template,
+        specials={} if writer is None else writer.specials,
     )
     kind = loaded.config.data.kind
     if to == "hf" and (loaded.tokenizer is None or (loaded.features is not None and kind != TEXT)):

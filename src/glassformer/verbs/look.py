@@ -13,7 +13,7 @@ from glassformer.families.load import loaded_run
 from glassformer.families.requests import Example
 from glassformer.inspection.attention import sizes_of
 from glassformer.inspection.views.registry import DECODING, LookRequest, all_views, views_of
-from glassformer.models.modules import BagPredictor
+from glassformer.models.capabilities import CountsTokens
 from glassformer.rendering.view import View, Views
 from glassformer.text.display import cut
 
@@ -104,7 +104,7 @@ def _check(name: str, loaded: Loaded, options: Mapping[str, Any], texts: Sequenc
             raise Misuse("--tokens is for language models: a translation ends by itself")
         if option in HEAD_OPTIONS and not sizes_of(loaded.model):
             raise Misuse(f"{flag_of(option)} is for runs with attention, and {loaded.run.path} has none")
-        if option in ORDER_OPTIONS and isinstance(loaded.model, BagPredictor):
+        if option in ORDER_OPTIONS and loaded.capability(CountsTokens) is not None:
             raise Misuse(f"a bag has no layers and no positions: leave out {flag_of(option)}")
         if not any(option in views[other].options for other in shown):
             able = [other for other in views_of(loaded) if option in views[other].options] or ["none that this run has"]

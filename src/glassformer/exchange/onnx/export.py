@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from glassformer.bricks.capabilities import capability
 from glassformer.config.messages import say
 from glassformer.config.presets import VECTORS
 from glassformer.config.progress import progress_of
@@ -16,7 +17,7 @@ from glassformer.data.features.tables import TableFeatures
 from glassformer.exchange.exporting import ExportedRun, fill_folder, fill_template, inference_copy
 from glassformer.exchange.onnx.graph import DECODER, ENCODER, MODEL, Graph, OnnxModel, graphs_of, require_onnx
 from glassformer.exchange.onnx.twins import twin_of
-from glassformer.models.modules import Seq2Seq, TokenModel
+from glassformer.models.capabilities import HasDecoder, PredictsNext, ScoresTokens
 from glassformer.runs.files import write_json, write_text
 from glassformer.tasks.answers import Classes, Labels, Scale
 
@@ -83,7 +84,7 @@ def readme(run: ExportedRun, graphs: Sequence[Graph]) -> str:
         answers=ANSWERS.get(type(run.answers), ""),
         target=target,
         never=[] if target is None else target.never(target.vocab_size),
-        rows=run.model.head.out_features if isinstance(run.model, TokenModel | Seq2Seq) else 0,
+        rows=scorer.head.out_features if (scorer := capability(run.model, ScoresTokens)) is not None else 0,
     )
 
 
@@ -91,12 +92,11 @@ def _program(run: ExportedRun) -> str:
     """What the program on the page does."""
     if run.answers is not None:
         return "predict"
-    if isinstance(run.model, Seq2Seq):
+    if capability(run.model, HasDecoder) is not None:
         return "translate"
     if run.config.task == VECTORS:
         return "embed"
-    assert isinstance(run.model, TokenModel)
-    return "generate" if run.model.encoder.causal else "fill"
+    return "fill" if capability(run.model, PredictsNext) is None else "generate"
 
 
 def _text_input(run: ExportedRun, features: TextFeatures | None) -> dict[str, Any] | None:
@@ -105,7 +105,7 @@ def _text_input(run: ExportedRun, features: TextFeatures | None) -> dict[str, An
     if tokenizer is None or (features is None and run.answers is not None):
         return None
     roles, context = tokenizer.roles, run.config.model.context if features is None else features.context
-    before, after = roles.source if isinstance(run.model, Seq2Seq) else roles.opening, roles.closing
+    before, after = roles.opening if capability(run.model, HasDecoder) is None else roles.source, roles.closing
     if features is not None and not features.framed:
         before, after = (), ()
     return {

@@ -16,10 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.bricks.attention import Memory
+from glassformer.bricks.capabilities import capability
 from glassformer.config.errors import MissingPackage, Misuse
 from glassformer.exchange.exporting import BATCH, LENGTH, SOURCE, Port, ports_of, tensors_of, translator_ports
+from glassformer.models.capabilities import HasDecoder, PoolsTokens, ScoresTokens
 from glassformer.models.inputs import Shape
-from glassformer.models.modules import Seq2Seq, TextPredictor, TokenModel
 from glassformer.tasks.answers import Answers, Scale
 
 MODEL, ENCODER, DECODER = "model.onnx", "encoder.onnx", "decoder.onnx"
@@ -153,7 +154,7 @@ class ModelGraph(nn.Module):
 class EncoderGraph(nn.Module):
     """The half of a translator that reads."""
 
-    def __init__(self, model: Seq2Seq) -> None:
+    def __init__(self, model: HasDecoder) -> None:
         super().__init__()
         self.embed, self.encoder = model.embed_source, model.encoder
 
@@ -165,7 +166,7 @@ class EncoderGraph(nn.Module):
 class DecoderGraph(nn.Module):
     """The half of a translator that writes. What follows a token never matters, so that its padding needs no mask."""
 
-    def __init__(self, model: Seq2Seq) -> None:
+    def __init__(self, model: HasDecoder) -> None:
         super().__init__()
         self.embed, self.decoder, self.head = model.embed_target, model.decoder, model.head
 
@@ -175,19 +176,20 @@ class DecoderGraph(nn.Module):
 
 
 def graphs_of(model: nn.Module, shape: Shape, target_vocab: int, answers: Answers | None) -> list[Graph]:
-    if isinstance(model, Seq2Seq):
+    if (translator := capability(model, HasDecoder)) is not None:
         source, source_mask, target = translator_ports(shape.vocab, target_vocab)
-        memory = Port("memory", (BATCH, SOURCE, model.encoder.width * model.encoder.output_parts), torch.float32)
+        width = translator.encoder.width * translator.encoder.output_parts
+        memory = Port("memory", (BATCH, SOURCE, width), torch.float32)
         return [
-            Graph(ENCODER, EncoderGraph(model), (source, source_mask), ("memory",)),
-            Graph(DECODER, DecoderGraph(model), (target, memory, source_mask), ("logits",)),
+            Graph(ENCODER, EncoderGraph(translator), (source, source_mask), ("memory",)),
+            Graph(DECODER, DecoderGraph(translator), (target, memory, source_mask), ("logits",)),
         ]
     outputs: tuple[str, ...]
-    if isinstance(model, TokenModel):
+    if capability(model, ScoresTokens) is not None:
         outputs = ("logits",)
     elif answers is not None:
         outputs = ("scores", "values" if isinstance(answers, Scale) else "probabilities")
-    elif isinstance(model, TextPredictor):
+    elif capability(model, PoolsTokens) is not None:
         outputs = ("vectors",)
     else:
         raise Misuse(f"{type(model).__name__} is a model of a task of one's own, whose outputs have no names here")

@@ -181,9 +181,11 @@ TWINS: dict[type[nn.Module], type[nn.Module]] = {
 
 
 def twin_of(model: Module) -> Module:
-    """A copy that computes the same with what a graph has; it shares the weights."""
-    twin = copy.deepcopy(model, {id(tensor): tensor for tensor in tensors_of(model)})
-    for module in twin.modules():
-        if type(module) in TWINS:
-            module.__class__ = TWINS[type(module)]
-    return twin
+    """Return a copy that computes the same with the operators of a graph; it shares the weights."""
+    copies: dict[int, Any] = {id(tensor): tensor for tensor in tensors_of(model)}
+    twins = [(module, TWINS[type(module)]) for module in model.modules() if type(module) in TWINS]
+    made = [(module, kind.__new__(kind)) for module, kind in twins]
+    copies |= {id(module): twin for module, twin in made}  # deepcopy puts a twin in the place of each of these modules
+    for module, twin in made:
+        vars(twin).update(copy.deepcopy(vars(module), copies))
+    return copy.deepcopy(model, copies)

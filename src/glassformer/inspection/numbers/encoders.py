@@ -1,7 +1,8 @@
 """Encoders, step by step: the blocks of a Transformer, convolutions over a text or an image, recurrent layers."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import singledispatch
 from typing import NamedTuple
 
 import numpy as np
@@ -80,23 +81,46 @@ def transformer_panels(encoder: TransformerEncoder, acts: Activations) -> Iterat
         if part is None:
             continue
         own, outer = inside.under(name, title), inside.under(f"around_{name}", title)
-        letter = "n" if around.pre and not isinstance(around.norm, NoNorm) else "x"
-        yield from outer.panels(*before_steps(around, outer))
-        if isinstance(part, Attention):
-            among_tokens = name == "attend"
-            rotary = acts.under("rotary") if among_tokens and encoder.rotary is not None else None
-            yield from attention_panels(part, own, letter, None if among_tokens else _source(encoder, acts), rotary)
-            gives = "c" if part.output is None else "o"
-        elif isinstance(part, OwnAttention):
-            yield own.panel(Step(str(part.part), own["output"], "o"))
-            gives = "o"
-        else:
-            yield from own.panels(*feed_forward_steps(part, own, letter))
-            gives = "a" if part.output is None else "f"
+        before = before_steps(around, outer)
+        yield from outer.panels(*before)
+        among_tokens = name == "attend"
+        rotary = acts.under("rotary") if among_tokens and encoder.rotary is not None else None
+        source = None if among_tokens else _source(encoder, acts)
+        panels, gives = part_panels(part, own, "n" if before else "x", source, rotary)
+        yield from panels
         yield from outer.panels(*after_steps(around, outer, own["output"], gives))
     if acts.layer == len(encoder.blocks) - 1:
         x, normed = inside["output"], acts["norm.output"]
         yield from acts.panels(*norm_steps("The last norm", encoder.norm, x, normed, acts.at))
+
+
+@singledispatch
+def part_panels(
+    part: nn.Module, acts: Activations, letter: str, source: Source | None, rotary: Activations | None
+) -> tuple[Iterable[Panel], str]:
+    """Return the panels of a part of a block, and the letter of its output; `letter`: that of its input."""
+    raise NotImplementedError(type(part).__name__)
+
+
+@part_panels.register
+def feed_forward_part_panels(
+    part: FeedForward, acts: Activations, letter: str, source: Source | None, rotary: Activations | None
+) -> tuple[Iterable[Panel], str]:
+    return acts.panels(*feed_forward_steps(part, acts, letter)), "a" if part.output is None else "f"
+
+
+@part_panels.register
+def attention_part_panels(
+    part: Attention, acts: Activations, letter: str, source: Source | None, rotary: Activations | None
+) -> tuple[Iterable[Panel], str]:
+    return attention_panels(part, acts, letter, source, rotary), "c" if part.output is None else "o"
+
+
+@part_panels.register
+def own_part_panels(
+    part: OwnAttention, acts: Activations, letter: str, source: Source | None, rotary: Activations | None
+) -> tuple[Iterable[Panel], str]:
+    return [acts.panel(Step(str(part.part), acts["output"], "o"))], "o"
 
 
 def _source(encoder: TransformerEncoder, acts: Activations) -> Source | None:
@@ -148,12 +172,24 @@ def after_steps(around: Residual, acts: Activations, out: Vectors, letter: str) 
 
 
 def norm_steps(title: str, norm: nn.Module, x: Vectors, normed: Vectors, at: int, letter: str = "x") -> list[Step]:
-    """The step of a norm, or none where nothing is normed."""
-    if isinstance(norm, NoNorm):
-        return []
-    if isinstance(norm, OwnNorm):
-        return [Step(f"{title}: {norm.part}", normed, "n")]
-    return [Step(title, normed, "n", norm_term(norm, x[at], letter))]
+    """Return the step of a norm, or no step if there is no norm."""
+    return steps_of_norm(norm, title, x[at], normed, letter)
+
+
+@singledispatch
+def steps_of_norm(norm: nn.Module, title: str, x: Vector, normed: Vectors, letter: str) -> list[Step]:
+    """Return the step of a norm, which is worked out for the vector `x`."""
+    return [Step(title, normed, "n", norm_term(norm, x, letter))]
+
+
+@steps_of_norm.register
+def steps_of_no_norm(norm: NoNorm, title: str, x: Vector, normed: Vectors, letter: str) -> list[Step]:
+    return []
+
+
+@steps_of_norm.register
+def steps_of_own_norm(norm: OwnNorm, title: str, x: Vector, normed: Vectors, letter: str) -> list[Step]:
+    return [Step(f"{title}: {norm.part}", normed, "n")]
 
 
 # --- attention ---
@@ -304,11 +340,31 @@ def window_panels(encoder: WindowEncoder, acts: Activations) -> Iterator[Panel]:
 # --- images ---
 
 
-def image_panels(cut: Patches | ConvolutionStack, pixels: Float[Tensor, "1 C H W"], cell: int | None) -> list[Panel]:
-    """One output of the first convolution: the pixels under it, its weights, their product; and pooling after it."""
-    if isinstance(cut, Patches):
-        below, right = cut.missing
-        return cell_panels(cut.map, F.pad(pixels, (0, right, 0, below)), cell, "Patch")[0]
+@singledispatch
+def convolutions_in(cut: nn.Module) -> ConvolutionStack | None:
+    """Return the layers of convolution that cut an image; None for patches."""
+    return None
+
+
+@convolutions_in.register
+def convolutions_in_stack(cut: ConvolutionStack) -> ConvolutionStack:
+    return cut
+
+
+@singledispatch
+def image_panels(cut: nn.Module, pixels: Float[Tensor, "1 C H W"], cell: int | None) -> list[Panel]:
+    """Show one output of the first convolution: the pixels under it, its weights, their product, and any pooling."""
+    raise NotImplementedError(type(cut).__name__)
+
+
+@image_panels.register
+def patch_panels(cut: Patches, pixels: Float[Tensor, "1 C H W"], cell: int | None) -> list[Panel]:
+    below, right = cut.missing
+    return cell_panels(cut.map, F.pad(pixels, (0, right, 0, below)), cell, "Patch")[0]
+
+
+@image_panels.register
+def convolution_panels(cut: ConvolutionStack, pixels: Float[Tensor, "1 C H W"], cell: int | None) -> list[Panel]:
     convolution = cut.convolutions[0]
     assert isinstance(convolution, nn.Conv2d)
     padded = F.pad(pixels, (0, cut.more, 0, cut.more))

@@ -4,6 +4,7 @@ import copy
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import singledispatch
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from glassformer.bricks.capabilities import capability
 from glassformer.bricks.losses import logistic_loss, softmax_loss, squared_loss
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
@@ -32,6 +34,7 @@ from glassformer.inspection.numbers.steps import (
     worked,
 )
 from glassformer.inspection.views.registry import DECODING, LookRequest, leader, register_view, sentence, wording
+from glassformer.models.capabilities import HasHead
 from glassformer.models.modules import BagPredictor
 from glassformer.rendering.panels import Grid, Panel, Rows, Table, Words
 from glassformer.rendering.takeaways import course
@@ -159,8 +162,8 @@ def training_step(
     x = array(read[-1].reshape(-1, read[-1].shape[-1])) if read else np.zeros((0, 0))
     if linear is not None and linear.out_features == scores.shape[1] and len(x) == len(asked):
         panels += linear_panels(twin, linear, predictions, x[asked], lr)
-    elif isinstance(twin, BagPredictor):
-        panels.append(bag_panel(twin, given, predictions, words or tokens, lr))
+    else:
+        panels += bag_panels(twin, given, predictions, words or tokens, lr)
     panels.append(norm_table(weights, gradients))
     with torch.no_grad():
         for name, weight in weights.items():
@@ -225,9 +228,10 @@ def place_of(position: int, asked: Bool[Array, "T"]) -> int:
 
 
 def last_linear(model: nn.Module) -> nn.Linear | None:
-    """The map that makes the scores."""
-    head = getattr(model, "head", model)
-    return next((module for module in reversed(list(head.modules())) if isinstance(module, nn.Linear)), None)
+    """Return the map that makes the scores."""
+    known = capability(model, HasHead)
+    last: nn.Module = model if known is None else known.head
+    return next((module for module in reversed(list(last.modules())) if isinstance(module, nn.Linear)), None)
 
 
 # --- from scores to the loss, and back ---
@@ -291,10 +295,18 @@ def linear_panels(
     return [update_panel(f"{names[0]}, the row{of}", w, g, lr, formula, note, predictions.shown)]
 
 
-def bag_panel(
+@singledispatch
+def bag_panels(
+    model: nn.Module, inputs: Sequence[Tensor | None], predictions: Predictions, tokens: Sequence[str], lr: float
+) -> list[Panel]:
+    """Return the update of the row of the table of a bag for the first word; no panel for other models."""
+    return []
+
+
+@bag_panels.register
+def bag_predictor_panels(
     model: BagPredictor, inputs: Sequence[Tensor | None], predictions: Predictions, tokens: Sequence[str], lr: float
-) -> Panel:
-    """Return the update of the row of the bag's table for the first word."""
+) -> list[Panel]:
     ids, mask = (*inputs, None)[:2]
     assert ids is not None
     features, real = model.bag.features(ids, mask)
@@ -305,7 +317,7 @@ def bag_panel(
     title = f"bag.table.weight, the row of {quoted(tokens[0]) if tokens else row}"
     panel = update_panel(title, w, g, lr, "g = x · ∂loss/∂y", note, predictions.shown)
     columns = [answer_name(predictions.outputs, column, len(w)) for column in range(len(w))]
-    return replace(panel, columns=columns[: predictions.shown], column_name="")
+    return [replace(panel, columns=columns[: predictions.shown], column_name="")]
 
 
 def update_panel(title: str, w: Vector, g: Vector, lr: float, formula: str, note: str, shown: int) -> Grid:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -11,19 +12,21 @@ from torch import Tensor, nn
 
 from glassformer.bricks.attention import Memory
 from glassformer.bricks.bag import BagOfWords
+from glassformer.bricks.capabilities import capability
 from glassformer.bricks.convolution import ConvolutionStack
 from glassformer.bricks.embedding import OneHot, WordVectors
 from glassformer.bricks.feed_forward import ACTIVATION_MODULES, ACTIVATIONS, Bias, MultilayerPerceptron
-from glassformer.bricks.pooling import AttentionPool, Pool
+from glassformer.bricks.pooling import KnownPool
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.encoders.base import Encoder
 from glassformer.encoders.convolutional import CnnEncoder, IdentityEncoder, WindowEncoder
 from glassformer.encoders.recurrent import RecurrentDecoder, RecurrentEncoder
 from glassformer.encoders.transformer import TransformerEncoder
-from glassformer.inspection.capture import capture, has_layers, layers_of
+from glassformer.inspection.capture import capture, layers_of
 from glassformer.inspection.numbers.encoders import (
     cnn_panels,
+    convolutions_in,
     decoder_panels,
     image_panels,
     recurrent_panels,
@@ -56,8 +59,10 @@ from glassformer.inspection.numbers.steps import (
 )
 from glassformer.inspection.numbers.training import has_written_out_loss
 from glassformer.inspection.views.registry import DECODING, LookRequest, register_view, wording
-from glassformer.models.inputs import ColumnTokens, ImageTokens
+from glassformer.models.capabilities import PoolsTokens
+from glassformer.models.inputs import ColumnTokens, CutsImages, ImageTokens
 from glassformer.models.modules import BagPredictor, LanguageModel, Predictor, Seq2Seq
+from glassformer.models.own import OwnLanguageModel
 from glassformer.rendering.panels import Panel, Table, Words
 from glassformer.rendering.takeaways import LIKELIEST, leading
 from glassformer.rendering.view import View
@@ -65,14 +70,18 @@ from glassformer.text.display import bare, quoted
 
 NOTE = "Every number is the model's own; beside it the formula, and one cell worked out."
 
-Walker = Callable[[Any, Any], Iterable[Panel]]
-"""What makes panels of a model and its example, or of an encoder and what was captured of it."""
 
-EMBEDDINGS: dict[type[nn.Module], str] = {
-    WordVectors: "x = row w of a table, for word w",
-    OneHot: "x = 1 at the word's place, else 0",
-    ColumnTokens: "x = z · v + b for a number z, each column its own v and b; for a category its own vector",
-    ImageTokens: "x = y of every filter, at each cell",
+def _word_formula(embed: WordVectors) -> str:
+    fit = "" if embed.fit is None else ", led to the model's width by a linear map"
+    return f"x = row w of a table, for word w{fit}{'' if embed.scale == 1.0 else f', times {number(embed.scale)}'}"
+
+
+COLUMN_FORMULA = "x = z · v + b for a number z, each column its own v and b; for a category its own vector"
+EMBEDDINGS: dict[type[nn.Module], Callable[[Any], str]] = {
+    WordVectors: _word_formula,
+    OneHot: lambda embed: "x = 1 at the word's place, else 0",
+    ColumnTokens: lambda embed: COLUMN_FORMULA,
+    ImageTokens: lambda embed: "x = y of every filter, at each cell",
 }
 
 
@@ -116,24 +125,21 @@ def walk(
     `position`: the token that is worked out, of a translator among those `written`; None: the last. `outputs`: what
     the scores are of; `shown`: how many of a vector's numbers are shown.
     """
-    through = _of_kind(MODELS, model)
-    if through is None:
-        raise Misuse(f"number by number knows the models of this package, and not {type(model).__name__}")
-    if not isinstance(model, Predictor) or _convolutions(model) is None:
+    if not is_known(model):
+        model_panels(model, None)
+    if _convolutions(model) is None:
         check_length(tokens, written)
     with capture(model) as seen:
         model(*inputs)
     acts = Activations(seen=seen, path="", tokens=tokens, at=len(tokens) - 1, layer=layer, head=head, shown=shown)
     example = Example(inputs=inputs, acts=acts, written=written, position=position, outputs=outputs)
-    return View("Number by number", list(through(model, example)), NOTE)
+    return View("Number by number", model_panels(model, example), NOTE)
 
 
 @register_view(
     "numbers",
     options=("layer", "head", "position", *DECODING),
-    needs=lambda loaded: (
-        _of_kind(MODELS, loaded.model) is not None and has_layers(loaded.model) and has_written_out_loss(loaded)
-    ),
+    needs=lambda loaded: is_known(loaded.model) and has_written_out_loss(loaded),
 )
 def walk_through(request: LookRequest) -> View:
     """Show every formula with its numbers."""
@@ -153,7 +159,22 @@ def walk_through(request: LookRequest) -> View:
 # --- models ---
 
 
-def _language_model(model: LanguageModel, example: Example) -> list[Panel]:
+@singledispatch
+def model_panels(model: nn.Module, example: Any) -> list[Panel]:
+    """Return the panels of every step of a model."""
+    raise Misuse(f"number by number knows the models of this package, and not {type(model).__name__}")
+
+
+model_panels.register(OwnLanguageModel, model_panels.dispatch(object))
+
+
+def is_known(model: nn.Module) -> bool:
+    """Return whether the steps of a model are known here."""
+    return model_panels.dispatch(type(model)) is not model_panels.dispatch(object)
+
+
+@model_panels.register
+def language_model_panels(model: LanguageModel, example: Example) -> list[Panel]:
     acts = example.at_position("encoder", example.acts.tokens)
     panels = _encoder_panels(model.embed, "embed", model.encoder, acts)
     return [*panels, *_next_panels(model.head, acts, example.outputs)]
@@ -163,7 +184,8 @@ def _encoder_panels(embed: nn.Module, path: str, encoder: Encoder, acts: Activat
     return [vectors_panel(embed, replace(acts, path=path)), *encoder_panels(encoder, acts)]
 
 
-def _translator(model: Seq2Seq, example: Example) -> list[Panel]:
+@model_panels.register
+def translator_panels(model: Seq2Seq, example: Example) -> list[Panel]:
     """The source first, at its last token; then what is written."""
     of_source = replace(example.acts, path="encoder")
     of_source = replace(of_source, layer=min(of_source.layer, layer_count(model.encoder, of_source) - 1))
@@ -178,7 +200,8 @@ def _translator(model: Seq2Seq, example: Example) -> list[Panel]:
     ]
 
 
-def _reader(model: Predictor, example: Example) -> list[Panel]:
+@model_panels.register
+def predictor_panels(model: Predictor, example: Example) -> list[Panel]:
     panels: list[Panel] = []
     seen = example.acts.seen
     if _convolutions(model) is None:
@@ -186,9 +209,9 @@ def _reader(model: Predictor, example: Example) -> list[Panel]:
     else:  # the position is that of a cell of the first convolution
         cells = [f"cell {cell}" for cell in range(seen["encoder.input"].shape[1])]
         acts = replace(example, position=None).at_position("encoder", cells)
-    if isinstance(model.embed, ImageTokens):
+    if (image := capability(model.embed, CutsImages)) is not None:
         assert example.inputs[0] is not None
-        panels += image_panels(model.embed.cut, example.inputs[0], example.position)
+        panels += image_panels(image.cut, example.inputs[0], example.position)
     mask = model.vectors(*(tensor for tensor in example.inputs if tensor is not None))[1]
     real = np.ones(len(acts.tokens), dtype=bool) if mask is None else mask[0].cpu().numpy()
     return [
@@ -200,7 +223,8 @@ def _reader(model: Predictor, example: Example) -> list[Panel]:
     ]
 
 
-def _bag(model: BagPredictor, example: Example) -> list[Panel]:
+@model_panels.register
+def bag_predictor_panels(model: BagPredictor, example: Example) -> list[Panel]:
     ids, mask = (*example.inputs, None)[:2]
     assert ids is not None
     return [
@@ -210,20 +234,9 @@ def _bag(model: BagPredictor, example: Example) -> list[Panel]:
     ]
 
 
-MODELS: Mapping[type[nn.Module], Walker] = {
-    LanguageModel: _language_model,
-    Predictor: _reader,
-    BagPredictor: _bag,
-    Seq2Seq: _translator,
-}
-
-
 def vectors_panel(embed: nn.Module, acts: Activations) -> Panel:
-    """What the tokens become before any layer."""
-    formula = EMBEDDINGS.get(type(embed), "x")
-    if isinstance(embed, WordVectors):
-        formula += "" if embed.fit is None else ", led to the model's width by a linear map"
-        formula += "" if embed.scale == 1.0 else f", times {number(embed.scale)}"
+    """Show what the tokens become before any layer."""
+    formula = EMBEDDINGS.get(type(embed), lambda embed: "x")(embed)
     return acts.panel(Step("Vectors", acts["vectors"], formula))
 
 
@@ -238,37 +251,63 @@ def _next_panels(head: nn.Linear, acts: Activations, outputs: Sequence[str]) -> 
 
 # --- encoders ---
 
-ENCODERS: Mapping[type[Encoder], Walker] = {
-    TransformerEncoder: transformer_panels,
-    RecurrentEncoder: recurrent_panels,
-    RecurrentDecoder: decoder_panels,
-    CnnEncoder: cnn_panels,
-    WindowEncoder: window_panels,
-    IdentityEncoder: lambda encoder, acts: (),
-}
-
 
 def encoder_panels(encoder: Encoder, acts: Activations) -> list[Panel]:
-    """The chosen layer of an encoder, and what all of them together give, where that does not stand there already."""
+    """Show the chosen layer of an encoder, and its output unless the layer ends with it."""
     count = layer_count(encoder, acts)
     check_index("layer", acts.layer, count)
-    through = _of_kind(ENCODERS, encoder)
     note = f"Layers 0 to {count - 1}; shown is layer {acts.layer}." if count > 1 else ""
     out = acts.panel(Step(f"What the {acts.path} gives", acts["output"], "x, after all layers", note=note))
-    if through is None:
-        return [Words(text=f"The steps of {type(encoder).__name__} are its own; what it gives follows."), out]
-    ends = acts.layer == count - 1
-    if isinstance(encoder, RecurrentEncoder | RecurrentDecoder):  # a step at one token, unless all look at the source
-        ends = isinstance(encoder, RecurrentDecoder) and encoder.attention is not None
-    return [*through(encoder, acts), *([] if ends else [out])]
+    panels, with_output = layer_panels(encoder, acts)
+    return [*panels, *([] if with_output else [out])]
+
+
+Layer = tuple[Iterable[Panel], bool]
+"""The panels of a layer, and whether they include the output of the encoder."""
+
+
+@singledispatch
+def layer_panels(encoder: nn.Module, acts: Activations) -> Layer:
+    return [Words(text=f"The steps of {type(encoder).__name__} are its own; what it gives follows.")], False
+
+
+def _is_last(encoder: Encoder, acts: Activations) -> bool:
+    return acts.layer == layer_count(encoder, acts) - 1
+
+
+@layer_panels.register
+def transformer_layer_panels(encoder: TransformerEncoder, acts: Activations) -> Layer:
+    return transformer_panels(encoder, acts), _is_last(encoder, acts)
+
+
+@layer_panels.register
+def cnn_layer_panels(encoder: CnnEncoder, acts: Activations) -> Layer:
+    return cnn_panels(encoder, acts), _is_last(encoder, acts)
+
+
+@layer_panels.register
+def window_layer_panels(encoder: WindowEncoder, acts: Activations) -> Layer:
+    return window_panels(encoder, acts), _is_last(encoder, acts)
+
+
+@layer_panels.register
+def identity_layer_panels(encoder: IdentityEncoder, acts: Activations) -> Layer:
+    return (), _is_last(encoder, acts)
+
+
+@layer_panels.register
+def recurrent_layer_panels(encoder: RecurrentEncoder, acts: Activations) -> Layer:
+    return recurrent_panels(encoder, acts), False  # they show the step at one token
+
+
+@layer_panels.register
+def decoder_layer_panels(encoder: RecurrentDecoder, acts: Activations) -> Layer:
+    return decoder_panels(encoder, acts), encoder.attention is not None
 
 
 def layer_count(encoder: Encoder, acts: Activations) -> int:
-    return len(layers_of(acts.seen, encoder, acts.path)) - 1  # beside them, what goes into the first
-
-
-def _of_kind(table: Mapping[Any, Walker], module: nn.Module) -> Walker | None:
-    return next((through for kind, through in table.items() if isinstance(module, kind)), None)
+    """Return the number of layers; `layers_of` also lists the input of the first."""
+    return len(layers_of(acts.seen, encoder, acts.path)) - 1
 
 
 # --- the end of a model: pooling, the head, scores and probabilities; and the bag of words ---
@@ -280,14 +319,16 @@ def pool_panels(pool: nn.Module, acts: Activations, real: Bool[Array, "T"]) -> I
     tokens = [token for token, there in zip(acts.tokens, real, strict=True) if there]
     first = [number(value) for value in x[:, 0]]
     symbol, how = "s, the pool of all x", None
-    if isinstance(pool, AttentionPool):
-        query, weights = array(pool.query), acts["weights"][real]
+    known = capability(pool, KnownPool)
+    kind = "" if known is None else known.kind
+    if kind == "attention":
+        query, weights = array(pool.get_parameter("query")), acts["weights"][real]
         scores, best = x @ query, int(np.argmax(weights))
         looking = replace(acts.beside(["w"]), title="Pool")
         score = Term("w · x_t, w learned", products(query, x[best]))
         yield from score_panels(looking, acts.beside(tokens, best), scores[None], weights[None], score)
         symbol, how = "s", Term("Σ α_t x_t", products(weights, x[:, 0]))
-    elif isinstance(pool, Pool) and (kind := pool.function.__name__.removeprefix("pool_")) in POOL_FORMULAS:
+    elif kind in POOL_FORMULAS:
         facts = {"sum": added(first), "count": len(first), "list": ", ".join(first)}
         symbol, how = "s", Term(**{part: text.format(**facts) for part, text in POOL_FORMULAS[kind].items()})
     yield acts.beside(()).panel(Step("Pool: one vector for all", {"s": acts["output"]}, symbol, how))
@@ -422,7 +463,8 @@ def answer_panel(scores: Vector, names: Sequence[str], acts: Activations, title:
     )
 
 
-def _convolutions(model: Predictor) -> ConvolutionStack | None:
-    """The convolutions over images whose cells are too many to be listed."""
-    cut = model.embed.cut if isinstance(model.embed, ImageTokens) else None
-    return cut if isinstance(cut, ConvolutionStack) else None
+def _convolutions(model: nn.Module) -> ConvolutionStack | None:
+    """Return the convolutions over an image, whose cells are too many to be listed."""
+    reader = capability(model, PoolsTokens)
+    image = None if reader is None else capability(getattr(model, "embed", None), CutsImages)
+    return None if image is None else convolutions_in(image.cut)

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from torch import nn
 
+from glassformer.bricks.capabilities import parts_with
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.families.base import Loaded
@@ -14,6 +15,7 @@ from glassformer.families.requests import ModelInput
 from glassformer.inspection.attention import attention_of, causal_stacks, clearest, sharpness, sizes_of
 from glassformer.inspection.views.head_roles import ANY, Choice, heads_panel, who_looks
 from glassformer.inspection.views.registry import DECODING, HEADS, LookRequest, leader, register_view, wording
+from glassformer.models.inputs import CutsImages
 from glassformer.rendering.panels import Heads, Panel, Patches
 from glassformer.rendering.view import View
 
@@ -27,8 +29,7 @@ def has_attention(loaded: Loaded) -> bool:
 
 
 def _cuts_patches(loaded: Loaded) -> bool:
-    embed = getattr(loaded.model, "embed", None)
-    return has_attention(loaded) and getattr(getattr(embed, "image", embed), "cut", None) is not None
+    return has_attention(loaded) and any(parts_with(loaded.model, CutsImages))
 
 
 @register_view("attention", options=(*HEADS, *DECODING), quick=True, needs=has_attention)

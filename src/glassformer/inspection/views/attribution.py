@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import singledispatch
-from itertools import groupby, islice, pairwise
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from glassformer.bricks.convolution import ConvolutionStack, Patches
+from glassformer.bricks.capabilities import capability, parts_with
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.config.messages import silent
@@ -32,11 +32,11 @@ from glassformer.config.progress import may_stop
 from glassformer.encoders.base import Encoder
 from glassformer.families.base import Family, Loaded
 from glassformer.families.labelling import LabellingFamily, LoadedPredictor
-from glassformer.inspection.capture import has_layers, numbers_of
-from glassformer.inspection.views.logit_lens import next_of, scores_tokens
+from glassformer.inspection.capture import numbers_of
+from glassformer.inspection.views.logit_lens import has_lens, next_of
 from glassformer.inspection.views.registry import DECODING, LookRequest, leader, register_view, sentence
-from glassformer.models.inputs import ColumnTokens, FlatColumns, FlatPixels, ImageTokens, MixedTokens
-from glassformer.models.modules import BagPredictor, LanguageModel, Predictor, Seq2Seq, TextPredictor
+from glassformer.models.capabilities import CountsTokens, HasDecoder, PredictsNext
+from glassformer.models.inputs import Cell, ReadsCells
 from glassformer.rendering.panels import Gallery, Grid, Panel, Table, Tokens
 from glassformer.rendering.takeaways import listed, three
 from glassformer.rendering.view import View
@@ -82,20 +82,22 @@ def gradient_times_input(model: nn.Module, inputs: Inputs, which: Which) -> Shar
     A row that is read as one vector has a number for each column, an image that is has one for each pixel.
     """
     with _gradients():
-        if isinstance(model, BagPredictor):
-            states = model.states(*_fresh(inputs)).detach()
-            features = model.pool(states).requires_grad_()
-            (slope,) = torch.autograd.grad(score_of(model.head(features), which)[0], features)
+        if (bag := capability(model, CountsTokens)) is not None:
+            states = bag.token_states(*_fresh(inputs))[0].detach()
+            features = bag.pool(states).requires_grad_()
+            (slope,) = torch.autograd.grad(score_of(bag.head(features), which)[0], features)
             return numbers_of((slope.unsqueeze(1) * states)[0].sum(-1))
         with _cut_loose(_place(model)) as vectors:
             score = score_of(model(*_fresh(inputs)), which)[0]
         (slope,) = torch.autograd.grad(score, vectors)
-        return numbers_of(_by_part(model, inputs, (slope * vectors[0])[0]))
+        embed, products = _cell_reader(model), (slope * vectors[0])[0]
+        return numbers_of(products.sum(-1) if embed is None else embed.sum_by_cell(products, *inputs))
 
 
-def translation_gradients(model: Seq2Seq, inputs: Inputs, answers: Sequence[int]) -> tuple[Matrix, Matrix]:
+def translation_gradients(model: nn.Module, inputs: Inputs, answers: Sequence[int]) -> tuple[Matrix, Matrix]:
     """What every token of the source gave each answer's log-probability (T×S), and every one written (T×T)."""
-    with _gradients(), _cut_loose(model.encoder) as source, _cut_loose(model.decoder) as target:
+    (_, encoder), (_, decoder) = parts_with(model, Encoder)
+    with _gradients(), _cut_loose(encoder) as source, _cut_loose(decoder) as target:
         logs = model(*_fresh(inputs))[0].log_softmax(-1)
         read = [*source, *target]
         rows = [
@@ -113,15 +115,15 @@ def leave_one_out(model: nn.Module, inputs: Inputs, which: Which, *, stay: Colle
 
     Words are removed, but for those whose ids `stay` (START, END); columns and patches are put at 0, their mean.
     """
-    if isinstance(model, BagPredictor):
-        states = model.states(*inputs)[:1]
-        features = model.pool(states)
-        lost = score_of(model.head(features), which) - score_of(model.head(features - states[0]), which)
+    if (bag := capability(model, CountsTokens)) is not None:
+        states = bag.token_states(*inputs)[0][:1]
+        features = bag.pool(states)
+        lost = score_of(bag.head(features), which) - score_of(bag.head(features - states[0]), which)
         return numbers_of(lost.masked_fill(staying(inputs[0], stay), torch.nan))
     whole = score_of(model(*inputs), which)[0]
     out = whole.new_full((parts_of(model, inputs),), torch.nan)
     last = None
-    if isinstance(model, LanguageModel):  # only what stands before the tokens that are explained
+    if capability(model, PredictsNext) is not None:  # only what stands before the tokens that are explained
         before = len(out) - len(_tokens(which))
         last = before + 1 if before > 0 else 0
     for places, changed in without_each(model, inputs, stay=stay, last=last):
@@ -165,9 +167,8 @@ def _ranks(values: Float[Array, "N"]) -> Float[Array, "N"]:
 
 
 def _place(model: nn.Module) -> nn.Module:
-    """Where the vectors pass: an encoder that reads them, or the table of a person's own model that gives them."""
-    encoder = getattr(model, "encoder", None)
-    if isinstance(encoder, Encoder):
+    """Return the encoder that reads the vectors, or the table of a user's own model that makes them."""
+    for _, encoder in parts_with(model, Encoder):
         return encoder
     table = next((module for module in model.modules() if isinstance(module, nn.Embedding)), None)
     if table is None:
@@ -191,7 +192,7 @@ def _cut_loose(place: nn.Module) -> Iterator[list[Tensor]]:
         leaves[:] = [x.detach().requires_grad_()]
         return leaves[0]
 
-    if isinstance(place, Encoder):
+    if capability(place, Encoder) is not None:
         hook = place.register_forward_pre_hook(lambda _, inputs: (loose(inputs[0]), *inputs[1:]))
     else:
         hook = place.register_forward_hook(lambda _, inputs, vectors: loose(vectors))
@@ -202,18 +203,6 @@ def _cut_loose(place: nn.Module) -> Iterator[list[Tensor]]:
 def _fresh(inputs: Inputs) -> Inputs:
     """Tensors from inference mode cannot be kept for a gradient; copies can."""
     return tuple(part.clone() if isinstance(part, Tensor) else part for part in inputs)
-
-
-def _by_part(model: nn.Module, inputs: Inputs, products: Float[Tensor, "T d"]) -> Float[Tensor, "parts"]:
-    """Summed over what belongs together: a token's vector, a column's numbers, a pixel's colours."""
-    embed = model.embed if isinstance(model, Predictor) else None
-    if isinstance(embed, FlatPixels):
-        return products.view(inputs[0].shape[1], -1).sum(0)
-    if isinstance(embed, FlatColumns):
-        sizes = torch.tensor([1] * inputs[0].shape[1] + [size - 1 for size in embed.sizes], device=products.device)
-        column = torch.arange(len(sizes), device=products.device).repeat_interleave(sizes)
-        return products.new_zeros(len(sizes)).index_add(0, column, products[0])
-    return products.sum(-1)
 
 
 def _tokens(which: Which) -> list[int]:
@@ -229,20 +218,20 @@ def parts_of(model: nn.Module, inputs: Inputs) -> int:
     return len(_cells(model, inputs)) + (inputs[0].shape[1] if _reads_words(model) else 0)
 
 
+def _cell_reader(model: nn.Module) -> ReadsCells | None:
+    """Return the embedding of a model if it reads columns or patches."""
+    return next((embed for _, embed in parts_with(model, ReadsCells)), None)
+
+
 def _reads_words(model: nn.Module) -> bool:
-    return not isinstance(model, Predictor) or isinstance(model, TextPredictor) or text_inputs(model.embed) > 0
+    embed = _cell_reader(model)
+    return embed is None or embed.text_inputs > 0
 
 
-def _cells(model: nn.Module, inputs: Inputs) -> list[tuple[int, tuple[Any, ...]]]:
-    """Return which input holds each column and patch, and where; leaving one out sets it to 0."""
-    if not isinstance(model, Predictor) or isinstance(model, TextPredictor):
-        return []
-    text, image = text_inputs(model.embed), image_of(model.embed)
-    cells: list[tuple[int, tuple[Any, ...]]] = []
-    for at in range(text, text + 2) if has_columns(model.embed) else ():
-        cells += [(at, (slice(None), column)) for column in range(inputs[at].shape[1])]
-    patches = [] if image is None else blocks(image, inputs[-1])
-    return [*cells, *((len(inputs) - 1, (..., *block)) for block in patches)]
+def _cells(model: nn.Module, inputs: Inputs) -> list[Cell]:
+    """Return the columns and patches of an example; leaving one out sets it to 0."""
+    embed = _cell_reader(model)
+    return [] if embed is None else embed.cells(*inputs)
 
 
 def without_each(
@@ -294,38 +283,6 @@ def _removed(inputs: Inputs, place: int) -> Inputs:
     return shorter[: len(inputs)]
 
 
-def text_inputs(embed: nn.Module) -> int:
-    """How many of the inputs are a text's, where there is more than text: tokens and mask, or none."""
-    return 2 if isinstance(embed, MixedTokens) and embed.words is not None else 0
-
-
-def has_columns(embed: nn.Module) -> bool:
-    return any(isinstance(part, ColumnTokens | FlatColumns) for part in embed.modules())
-
-
-def image_of(embed: nn.Module) -> ImageTokens | FlatPixels | None:
-    return next((part for part in embed.modules() if isinstance(part, ImageTokens | FlatPixels)), None)
-
-
-def blocks(image: ImageTokens | FlatPixels, pixels: Tensor) -> list[tuple[slice, slice]]:
-    """The pixels of each patch, row by row; of a grid of convolutions, those that a cell stands above."""
-    counts, side, corner = tuple(pixels.shape[2:]), 1, 0
-    if isinstance(image, ImageTokens) and isinstance(image.cut, Patches):
-        counts, side = image.cut.grid, image.cut.map.kernel_size[0]
-    elif isinstance(image, ImageTokens) and isinstance(image.cut, ConvolutionStack):
-        counts, side, corner = image.cut.grid, image.cut.side, image.cut.corner
-    rows, columns = (
-        _stretches(length, count, side, corner) for length, count in zip(pixels.shape[2:], counts, strict=True)
-    )
-    return [(row, column) for row in rows for column in columns]
-
-
-def _stretches(length: int, count: int, side: int, corner: int) -> list[slice]:
-    """So many stretches of a length; what is left at its ends goes to the first and the last of them."""
-    ends = [0, *(min(max(0, corner + at * side), length) for at in range(1, count)), length]
-    return [slice(start, end) for start, end in pairwise(ends)]
-
-
 @dataclass(frozen=True)
 class Explained:
     """The output that is explained."""
@@ -341,7 +298,7 @@ class Explained:
 def _has_answer(loaded: Loaded) -> bool:
     """Whether a run has one answer to an example, whose score can be explained."""
     family = loaded.family
-    answers = family.labels_examples or (scores_tokens(loaded) and has_layers(loaded.model))
+    answers = family.labels_examples or has_lens(loaded)
     return family.is_trained and family.text_loss and answers
 
 
@@ -350,7 +307,7 @@ def attribution(request: LookRequest) -> View:
     example, model = request.example, request.model
     panels: list[Panel] = []
     which: Which
-    if isinstance(model, Seq2Seq):
+    if capability(model, HasDecoder) is not None:
         assert example.answer_ids is not None
         output = Explained(None, example.output, sentence("score: token", answer=quoted(example.output)))
         of_source, of_written = translation_gradients(model, example.inputs, example.answer_ids)

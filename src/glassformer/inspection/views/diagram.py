@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
+from functools import partial, singledispatch
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from jaxtyping import UInt8
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from glassformer.bricks.attention import HasAttention
+from glassformer.bricks.capabilities import capability
 from glassformer.bricks.norm import Residual
 from glassformer.config.arrays import Array
 from glassformer.encoders.base import Encoder
@@ -30,17 +32,14 @@ from glassformer.inspection.diagram_parts import (
     describe_children,
     scores,
 )
-from glassformer.inspection.intervene import WHOLE_MODELS
 from glassformer.inspection.views.registry import DECODING, LookRequest, leader, register_view, sentence
 from glassformer.models.build import parameter_count
-from glassformer.models.inputs import FlatPixels, ImageTokens, MixedTokens
+from glassformer.models.inputs import ReadsCells
 from glassformer.models.modules import (
     BagPredictor,
-    LanguageModel,
     MaskedLanguageModel,
     Predictor,
     Seq2Seq,
-    TextPredictor,
     TokenModel,
 )
 from glassformer.models.own import OwnLanguageModel
@@ -86,12 +85,7 @@ def diagram_of(
 def plan_of(model: nn.Module) -> Plan:
     """Return the parts of a model; of a user's own model, a box for each of its modules."""
     plan = Plan(model)
-    if isinstance(model, WHOLE_MODELS):
-        describe(model, plan, "")
-    else:
-        plan.start_lane("input", "input", TEXT)
-        describe_children(model, plan, "")
-    plan.add("answer", ANSWERS.get(type(model), "answer"), "data")
+    plan.add("answer", describe_model(model, plan), "data")
     return plan
 
 
@@ -117,70 +111,80 @@ def _heaviest(panel: Diagram) -> str:
     return leader("holds most", list(weights), list(weights.values()), share=share)
 
 
-# --- whole models ---
-
-ANSWERS: dict[type[nn.Module], str] = {
-    LanguageModel: "the next token after each",
-    OwnLanguageModel: "the next token after each",
-    MaskedLanguageModel: "the token at each place",
-    Seq2Seq: "the next token of the target",
-}
+# --- whole models: each function adds the parts and returns what the model answers ---
 
 
-@describe.register
-def describe_token_model(model: TokenModel, plan: Plan, path: str) -> None:
+@singledispatch
+def describe_model(model: nn.Module, plan: Plan) -> str:
+    """Add a box for each module of a user's own model."""
+    plan.start_lane("input", "input", TEXT)
+    describe_children(model, plan, "")
+    return "answer"
+
+
+@describe_model.register
+def describe_language_model(model: TokenModel, plan: Plan, transform: nn.Module | None = None) -> str:
     plan.start_lane("tokens", "tokens", TEXT)
     describe(model.embed, plan, "embed")
     describe(model.encoder, plan, "encoder")
-    if isinstance(model, MaskedLanguageModel) and model.transform is not None:
-        describe(model.transform, plan, "transform")
+    if transform is not None:
+        describe(transform, plan, "transform")
     scores(model.head, plan, "head", "V")
+    return "the next token after each"
 
 
-@describe.register
-def describe_own_language_model(model: OwnLanguageModel, plan: Plan, path: str) -> None:
+@describe_model.register
+def describe_masked_model(model: MaskedLanguageModel, plan: Plan) -> str:
+    describe_language_model(model, plan, model.transform)
+    return "the token at each place"
+
+
+@describe_model.register
+def describe_own_language_model(model: OwnLanguageModel, plan: Plan) -> str:
     plan.start_lane("tokens", "tokens", TEXT)
     describe_children(model.encoder.own, plan, "encoder.own")
+    return "the next token after each"
 
 
-@describe.register
-def describe_seq2seq(model: Seq2Seq, plan: Plan, path: str) -> None:
+@describe_model.register
+def describe_seq2seq(model: Seq2Seq, plan: Plan) -> str:
     plan.start_lane("source", "source tokens", SOURCE, lane="encoder")
     describe(model.embed_source, plan, "embed_source")
     describe(model.encoder, plan, "encoder")
     memory = plan.last
     layers = [part.brick for part in plan.parts.values() if part.brick.group]
     by_layer = {brick.group: brick.name for brick in layers} if model.encoder.output_parts > 1 else {}
-    if isinstance(model.decoder, RecurrentDecoder):
-        _bridge(model.decoder, plan)
+    describe_bridge(model.decoder, plan)
     plan.start_lane("target", "target tokens so far", TEXT, lane="decoder")
     describe(model.embed_target, plan, "embed_target")
     describe(model.decoder, plan, "decoder")
     for name, part in plan.parts.items():
-        if getattr(part.module, "is_cross_attention", False):
+        attention = capability(part.module, HasAttention)
+        if attention is not None and attention.is_cross_attention:
             layer = f"encoder.{name.removeprefix('decoder.').removesuffix('.cross_attention')}"
             plan.arrow(by_layer.get(layer, memory), name, "memory")
     scores(model.head, plan, "head", "V")
+    return "the next token of the target"
 
 
-@describe.register
-def describe_predictor(model: Predictor, plan: Plan, path: str) -> None:
-    title, axes = "tokens", TEXT
-    if not isinstance(model, TextPredictor):
-        image = isinstance(model.embed, ImageTokens | FlatPixels)
-        title, axes = "pixels" if image else "an example" if isinstance(model.embed, MixedTokens) else "columns", ()
+@describe_model.register
+def describe_predictor(model: Predictor, plan: Plan) -> str:
+    cells = capability(model.embed, ReadsCells)
+    title, axes = ("tokens", TEXT) if cells is None else (cells.title, ())
     plan.start_lane("tokens", title, axes)
     describe(model.embed, plan, "embed")
     describe(model.encoder, plan, "encoder")
     describe(model.pool, plan, "pool")
     describe(model.head, plan, "head")
+    return "answer"
 
 
-@describe.register
-def describe_bag_predictor(model: BagPredictor, plan: Plan, path: str) -> None:
+@describe_model.register
+def describe_bag_predictor(model: BagPredictor, plan: Plan) -> str:
     plan.start_lane("tokens", "tokens", TEXT)
     describe(model.bag, plan, "bag")
     (describe_children if isinstance(model.head, nn.Sequential) else describe)(model.head, plan, "head")
+    return "answer"
 
 
 # --- encoders ---
@@ -198,7 +202,7 @@ def describe_identity(encoder: IdentityEncoder, plan: Plan, path: str) -> None:
 
 
 def around(plan: Plan, residual: nn.Module | None, path: str, part: Callable[[], None]) -> None:
-    """A part with its norm, before or after it, and the arrow around it where there is one."""
+    """Add a part with its norm, before or after it, and the residual arrow if there is one."""
     assert isinstance(residual, Residual)
     start = plan.last
     if residual.pre:
@@ -280,8 +284,13 @@ def describe_recurrent_decoder(encoder: RecurrentDecoder, plan: Plan, path: str)
         plan.arrow(f"{path}.join", f"{path}.layers.0", "feedback")
 
 
-def _bridge(decoder: RecurrentDecoder, plan: Plan) -> None:
-    """What leads from the source to the first states of the decoder; it stands beneath the encoder."""
+@singledispatch
+def describe_bridge(decoder: nn.Module, plan: Plan) -> None:
+    """Add the maps from the source to the first states of a decoder, below the encoder; most decoders have none."""
+
+
+@describe_bridge.register
+def describe_recurrent_bridge(decoder: RecurrentDecoder, plan: Plan) -> None:
     weights = [*decoder.summary.named_parameters("summary"), *decoder.bridges.named_parameters("bridges")]
     first = [bridge for bridge in decoder.bridges if isinstance(bridge, nn.Linear)]
     letters = " and ".join("hc"[: len(first)])

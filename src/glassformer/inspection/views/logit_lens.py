@@ -11,15 +11,16 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from glassformer.bricks.embedding import WordVectors
+from glassformer.bricks.capabilities import capability
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.data.wording import counted
 from glassformer.families.base import Loaded
 from glassformer.families.requests import ModelInput
-from glassformer.inspection.capture import INPUT, OUTPUT, has_layers, vectors_by_layer
+from glassformer.inspection.capture import INPUT, OUTPUT, vectors_by_layer
 from glassformer.inspection.views.registry import DECODING, LookRequest, register_view, sentence
-from glassformer.models.modules import Seq2Seq, TokenModel
+from glassformer.models.capabilities import LayerOutputs, ScoresTokens
+from glassformer.models.inputs import words_of
 from glassformer.rendering.panels import Guesses, Lines, Panel
 from glassformer.rendering.takeaways import course, leaders, listed
 from glassformer.rendering.view import View
@@ -27,13 +28,16 @@ from glassformer.text.display import quoted
 
 
 def scores_tokens(loaded: Loaded) -> bool:
-    """Whether the model's head scores tokens, so that a lens can be held before it."""
-    return isinstance(loaded.model, TokenModel | Seq2Seq)
+    """Return whether the head of a run's model scores tokens."""
+    return loaded.capability(ScoresTokens) is not None
 
 
-@register_view(
-    "logit-lens", options=DECODING, quick=True, needs=lambda loaded: scores_tokens(loaded) and has_layers(loaded.model)
-)
+def has_lens(loaded: Loaded) -> bool:
+    """Return whether the head can score the vectors after each layer."""
+    return scores_tokens(loaded) and loaded.capability(LayerOutputs) is not None
+
+
+@register_view("logit-lens", options=DECODING, quick=True, needs=has_lens)
 def logit_lens(request: LookRequest) -> View:
     example = request.example
     seen = lens_of(request.model, example.inputs, answers=example.follows, never=request.never)
@@ -94,21 +98,22 @@ def lens_of(
     them, the next token of the inputs. `never`: what is no answer, as START; it is left out of the likeliest, and all
     numbers stay the model's own.
     """
-    written: list[int] = inputs[2 if isinstance(_able(model), Seq2Seq) else 0][0].tolist()
+    scorer = _scorer(model)
+    written: list[int] = inputs[scorer.output_side().place][0].tolist()
     follows = list(written[1:] if answers is None else answers)
     if len(follows) > len(written):
         raise ValueError(f"{len(follows)} answers for {len(written)} tokens")
     follows += [None] * (len(written) - len(follows))
     layers = {name: _read(scores, follows, most, never) for name, scores in layer_scores(model, inputs)}
     ids, probabilities, entropy, ranks, chances = (np.stack(part) for part in zip(*layers.values(), strict=True))
-    tied = INPUT in layers and is_tied(_able(model))
+    tied = INPUT in layers and is_tied(scorer)
     return Lens(list(layers), ids, probabilities, entropy, ranks, chances, tied)
 
 
-def is_tied(model: TokenModel | Seq2Seq) -> bool:
+def is_tied(model: ScoresTokens) -> bool:
     """Return whether the head shares its weights with the word vectors."""
-    embed = model.embed_target if isinstance(model, Seq2Seq) else model.embed
-    return isinstance(embed, WordVectors) and model.head.weight is embed.table.weight
+    words = words_of(model.output_side().embed)
+    return words is not None and model.head.weight is words.table.weight
 
 
 @torch.inference_mode()
@@ -118,37 +123,33 @@ def layer_scores(model: nn.Module, inputs: Sequence[Any]) -> Iterator[tuple[str,
     A layer's vectors go through the last norm, if there is one, and through the head. Those of another width than the
     head reads are left out. What a decoder makes of its last layer is an `output` of its own.
     """
-    model = _able(model)
-    where, place = ("decoder", 3) if isinstance(model, Seq2Seq) else ("encoder", 1)
-    mask = inputs[place] if len(inputs) > place else None
-    vectors = vectors_by_layer(model, where, inputs)
+    scorer, layers = _scorer(model), capability(model, LayerOutputs)
+    assert layers is not None
+    side = scorer.output_side()
+    mask = inputs[side.place + 1] if len(inputs) > side.place + 1 else None
+    vectors = vectors_by_layer(layers, side.path, inputs)
     output = vectors.pop()[1]
     last: Tensor | None = None
     for name, x in vectors:
-        if x.shape[-1] == model.head.in_features:
-            last = getattr(model, where).final_norm(x, mask)
-            yield name, _scored(model, last)[0]
+        if x.shape[-1] == scorer.head.in_features:
+            last = side.encoder.final_norm(x, mask)
+            yield name, scorer.head(scorer.ready(last))[0]
     if last is None or not torch.equal(last, output):
-        yield OUTPUT, _scored(model, output)[0]
-
-
-def _scored(model: TokenModel | Seq2Seq, x: Tensor) -> Tensor:
-    """What the head says of vectors; that of a masked model may have a map of its own before it."""
-    return model.head(model.ready(x) if isinstance(model, TokenModel) else x)
+        yield OUTPUT, scorer.head(scorer.ready(output))[0]
 
 
 @torch.inference_mode()
 def next_of(model: nn.Module, inputs: Sequence[Any], *, most: int = 10, never: Collection[int] = ()) -> Next:
     """What a language model, or a translator's decoder, would write after the last token; `never` as for `lens_of`."""
-    model = _able(model)
-    ids, probabilities, *_ = _read(model.head(model.features(*inputs)[0, -1:]), [None], most, never)
+    scorer = _scorer(model)
+    ids, probabilities, *_ = _read(scorer.head(scorer.features(*inputs)[0, -1:]), [None], most, never)
     return Next(ids[0].tolist(), probabilities[0].tolist())
 
 
-def _able(model: nn.Module) -> TokenModel | Seq2Seq:
-    if not isinstance(model, TokenModel | Seq2Seq):
+def _scorer(model: nn.Module) -> ScoresTokens:
+    if (scorer := capability(model, ScoresTokens)) is None:
         raise Misuse(f"the lens needs a head that scores the next token; {type(model).__name__} has none")
-    return model
+    return scorer
 
 
 def _read(

@@ -11,17 +11,18 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from glassformer.bricks.pooling import FUNCTIONS
+from glassformer.bricks.capabilities import capability
+from glassformer.bricks.pooling import KnownPool
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.config.progress import may_stop
 from glassformer.families.base import Loaded
 from glassformer.families.requests import ModelInput
-from glassformer.inspection.capture import INPUT, capture, has_layers, numbers_of
+from glassformer.inspection.capture import INPUT, capture, numbers_of
 from glassformer.inspection.change import replace
 from glassformer.inspection.intervene import intervene
 from glassformer.inspection.views.registry import LookRequest, leader, register_view, sentence
-from glassformer.models.modules import LanguageModel, Predictor, TokenModel
+from glassformer.models.capabilities import HasDecoder, LayerOutputs, PoolsTokens, PredictsNext
 from glassformer.rendering.panels import Grid, Table
 from glassformer.rendering.takeaways import three
 from glassformer.rendering.view import View
@@ -41,18 +42,14 @@ NOTHING = 0.0005
 
 
 def has_patches(loaded: Loaded) -> bool:
-    """Whether its answer is one of several, by probability, to what an encoder reads token by token."""
-    if not has_layers(loaded.model):
-        return False
-    return isinstance(loaded.model, LanguageModel) or (
-        isinstance(loaded.model, Predictor) and loaded.tokenizer is not None and classes_of(loaded) is not None
-    )
+    """Return whether a run reads tokens with layers that are known, and answers with one of several probabilities."""
+    chooses = loaded.capability(PredictsNext) is not None or classes_of(loaded) is not None
+    return chooses and loaded.tokenizer is not None and loaded.capability(LayerOutputs) is not None
 
 
 def classes_of(loaded: Loaded) -> Classes | None:
-    """The classes among which a classifier chooses."""
-    answers = getattr(loaded, "answers", None)
-    return answers if isinstance(answers, Classes) else None
+    """Return the classes among which a classifier chooses."""
+    return loaded.answers if isinstance(loaded.answers, Classes) else None
 
 
 def restored(loaded: Loaded, a: ModelInput, b: ModelInput, answer: int) -> tuple[list[str], Float[Array, "L T"]]:
@@ -71,11 +68,10 @@ def restored(loaded: Loaded, a: ModelInput, b: ModelInput, answer: int) -> tuple
 
 @torch.inference_mode()
 def chances_of(loaded: Loaded, inputs: Sequence[Any]) -> Float[Tensor, "B V"]:
-    """The log-probabilities of what comes after the last token, or of the classes."""
-    model = loaded.model
-    if isinstance(model, LanguageModel):
-        return model.head(model.features(*inputs)[:, -1]).float().log_softmax(-1)
-    scores = model(*inputs).float()
+    """Return the log-probabilities of the token after the last one, or of the classes."""
+    if (writer := loaded.capability(PredictsNext)) is not None:
+        return writer.head(writer.features(*inputs)[:, -1]).float().log_softmax(-1)
+    scores = loaded.model(*inputs).float()
     if scores.shape[-1] > 1:
         return scores.log_softmax(-1)
     return torch.cat([F.logsigmoid(-scores), F.logsigmoid(scores)], -1)
@@ -84,20 +80,22 @@ def chances_of(loaded: Loaded, inputs: Sequence[Any]) -> Float[Tensor, "B V"]:
 @torch.inference_mode()
 def layer_states(model: nn.Module, inputs: Sequence[Any]) -> list[dict[str, Tensor]]:
     """What a text has before the first layer and after each, by the names that it is captured by: for `replace`."""
-    if not isinstance(model, TokenModel | Predictor):
+    known = capability(model, LayerOutputs)
+    if known is None or capability(model, HasDecoder) is not None:
         raise Misuse(f"{type(model).__name__} has no one encoder whose layers could be patched")
-    layers = [[f"encoder.{name}" for name in names] for names in model.encoder.layer_outputs()]
+    layers = [[f"encoder.{name}" for name in names] for names in known.encoder.layer_outputs()]
     with capture(model, [name for names in layers for name in names]) as seen:
         model(*inputs)
         return [{name: seen[name] for name in names} for names in layers]
 
 
 def reading_place(model: nn.Module, tokens: int) -> int | None:
-    """The one token that the answer is read from, where all of it must arrive; None: it is read from all of them."""
-    function = getattr(getattr(model, "pool", None), "function", None)
-    if isinstance(model, LanguageModel) or function is FUNCTIONS["last"]:
+    """Return the position of the one token that the answer is read from; None: it is read from all tokens."""
+    if capability(model, PredictsNext) is not None:
         return tokens - 1
-    return 0 if function is FUNCTIONS["first"] else None
+    reader = capability(model, PoolsTokens)
+    known = None if reader is None else capability(reader.pool, KnownPool)
+    return None if known is None else {"last": tokens - 1, "first": 0}.get(known.kind)
 
 
 def _states(loaded: Loaded, a: ModelInput, b: ModelInput) -> list[dict[str, Tensor]]:

@@ -8,14 +8,15 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from glassformer.bricks.pooling import FUNCTIONS, AttentionPool, Pool
+from glassformer.bricks.capabilities import capability
+from glassformer.bricks.pooling import FUNCTIONS, KnownPool
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.config.presets import IMAGE
 from glassformer.data.wording import counted
 from glassformer.inspection.capture import capture, numbers_of
 from glassformer.inspection.views.registry import LookRequest, leader, register_view, sentence, wording
-from glassformer.models.modules import BagPredictor, Predictor
+from glassformer.models.capabilities import CountsTokens, PoolsTokens
 from glassformer.rendering.panels import Panel, Table, Tokens
 from glassformer.rendering.view import View
 from glassformer.text.display import quoted
@@ -30,7 +31,7 @@ LARGEST = 12
 """Tokens in the table."""
 
 
-@register_view("pooling", quick=True, needs=lambda loaded: isinstance(loaded.model, Predictor | BagPredictor))
+@register_view("pooling", quick=True, needs=lambda loaded: loaded.capability(PoolsTokens) is not None)
 def pooling(request: LookRequest) -> View:
     weights, how = token_weights(request.model, request.example.inputs)
     noun = "image" if request.loaded.config.data.kind == IMAGE else "text"
@@ -38,13 +39,11 @@ def pooling(request: LookRequest) -> View:
 
 
 def pool_kind(pool: nn.Module) -> str:
-    """A pool's name."""
-    if isinstance(pool, AttentionPool):
-        return "attention"
-    for name, function in FUNCTIONS.items():
-        if isinstance(pool, Pool) and pool.function is function:
-            return name
-    raise Misuse(f"{type(pool).__name__} is none of the pools that can be looked at: {', '.join(FUNCTIONS)}, attention")
+    """Return the name of a pool of this package."""
+    if (known := capability(pool, KnownPool)) is None:
+        names = ", ".join(FUNCTIONS)
+        raise Misuse(f"{type(pool).__name__} is none of the pools that can be looked at: {names}, attention")
+    return known.kind
 
 
 def pooling_weights(
@@ -76,14 +75,12 @@ def pooling_weights(
 @torch.inference_mode()
 def token_weights(model: nn.Module, inputs: Sequence[Any]) -> tuple[Weights, str]:
     """How much each token of the first example counts, and the name of the pool (or of a bag's weighting)."""
-    if isinstance(model, BagPredictor):
-        tokens, mask = (*inputs, None)[:2]
-        weights = model.bag.weights(*model.bag.features(tokens, mask))[0, : tokens.shape[1]]
-        return numbers_of(weights), model.bag.weighting
-    if not isinstance(model, Predictor):
+    if (bag := capability(model, CountsTokens)) is not None:
+        return numbers_of(bag.token_weights(*inputs)[0]), bag.weighting
+    if (reader := capability(model, PoolsTokens)) is None:
         raise Misuse(f"{type(model).__name__} makes no single vector of a text: there is no pool to look at")
-    x, mask = model.vectors(*inputs)
-    return numbers_of(pooling_weights(model.pool, model.encoder(x, mask), mask)[0]), pool_kind(model.pool)
+    states, mask = reader.token_states(*inputs)
+    return numbers_of(pooling_weights(reader.pool, states, mask)[0]), pool_kind(reader.pool)
 
 
 def pooling_view(tokens: Sequence[str], weights: Weights, how: str, noun: str = "text") -> View:

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import nn
 
+from glassformer.bricks.capabilities import parts_with
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.encoders.base import Encoder
@@ -34,11 +35,9 @@ def positions(request: LookRequest) -> View:
 
 
 def encoder_with_positions(model: nn.Module) -> Encoder | None:
-    """The first part of a model, the model itself or its encoder or decoder, that is told positions."""
-    for part in (model, getattr(model, "encoder", None), getattr(model, "decoder", None)):
-        if isinstance(part, Encoder) and part.position_encoding() is not None:
-            return part
-    return None
+    """Return the first encoder of a model, or the model itself, that encodes positions."""
+    encoders = (encoder for _, encoder in parts_with(model, Encoder))
+    return next((encoder for encoder in encoders if encoder.position_encoding() is not None), None)
 
 
 @torch.inference_mode()

@@ -22,7 +22,7 @@ from glassformer.decoding.options import Sampling, Search
 from glassformer.families.base import Loaded
 from glassformer.families.evaluate import encode_example
 from glassformer.families.requests import Example, ModelInput
-from glassformer.models.modules import Seq2Seq, TokenModel
+from glassformer.models.capabilities import ScoresTokens
 from glassformer.rendering.takeaways import leading
 from glassformer.rendering.view import View
 from glassformer.text.tokenizer import Tokenizer
@@ -116,8 +116,9 @@ class LookRequest(LookOptions):
     @property
     def never(self) -> set[int]:
         """Tokens that are no answer: all that stand for no text, but for END, and rows that no token has."""
-        assert isinstance(self.model, TokenModel | Seq2Seq)
-        return set(self.tokenizer.never(self.model.head.out_features))
+        model = self.loaded.capability(ScoresTokens)
+        assert model is not None
+        return set(self.tokenizer.never(model.head.out_features))
 
 
 MakeView = Callable[[LookRequest], View]

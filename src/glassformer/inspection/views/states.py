@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import nn
 
+from glassformer.bricks.capabilities import parts_with
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.encoders.base import Encoder
@@ -57,7 +58,7 @@ def states_of(model: nn.Module, inputs: Sequence[Any]) -> dict[str, list[LayerSt
 
     Recurrent layers: h, with c and gates where they have them, each way by itself; others: the vectors x they give.
     """
-    encoders = {path: module.state_names() for path, module in model.named_modules() if isinstance(module, Encoder)}
+    encoders = {path: encoder.state_names() for path, encoder in parts_with(model, Encoder)}
     wanted = [
         f"{path}.{name}" for path, layers in encoders.items() for names in layers.values() for name in names.values()
     ]
@@ -73,8 +74,8 @@ def states_of(model: nn.Module, inputs: Sequence[Any]) -> dict[str, list[LayerSt
 
 
 def has_states(model: nn.Module) -> bool:
-    """Whether what it holds after each token is worth a look of its own."""
-    return any(isinstance(module, Encoder) and module.has_states for module in model.modules())
+    """Return whether a model has an encoder with states."""
+    return any(encoder.has_states for _, encoder in parts_with(model, Encoder))
 
 
 def states_view(tokens: Sequence[str], layers: Sequence[LayerStates], *, side: str = "", most: int = MOST) -> View:

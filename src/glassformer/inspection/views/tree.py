@@ -24,7 +24,8 @@ from glassformer.families.generate import within_context
 from glassformer.families.translation import source_ids
 from glassformer.inspection.views.logit_lens import scores_tokens
 from glassformer.inspection.views.registry import LookRequest, leader, register_view, sentence
-from glassformer.models.modules import LanguageModel, Seq2Seq, device_of
+from glassformer.models.capabilities import HasDecoder, PredictsNext, ScoresTokens
+from glassformer.models.modules import device_of
 from glassformer.rendering.panels import Branch, Choices, Panel, Table, Tree
 from glassformer.rendering.view import View
 from glassformer.text.display import bare, chance, quoted
@@ -108,6 +109,11 @@ class DecodingTree:
         self.nodes[node] = replace(self.nodes[node], fate=fate, why=why)
 
 
+def translates(loaded: Loaded) -> bool:
+    """Return whether the model of a run writes a translation of the text, not its continuation."""
+    return loaded.capability(HasDecoder) is not None
+
+
 # --- what may come next ---
 
 
@@ -163,7 +169,7 @@ def scores_along(loaded: Any, text: str, path: Sequence[int]) -> Float[Tensor, "
     writes: of a language model after the text, of a translator of the text.
     """
     model, device = loaded.model, device_of(loaded.model)
-    if isinstance(model, Seq2Seq):
+    if translates(loaded):
         before, limit = list(loaded.output_tokenizer.roles.opening), model.decoder.limit
         source = torch.tensor([source_ids(loaded.tokenizer, text, loaded.config.model.context)[0]], device=device)
         state = model.init_state(
@@ -225,7 +231,7 @@ def beam_tree(loaded: Any, text: str, how: Search = USUAL, *, tokens: int = 12) 
     """
     recorder, model, roles = _Recorder(), loaded.model, loaded.output_tokenizer.roles
     never = _never(loaded)
-    if isinstance(model, Seq2Seq):
+    if translates(loaded):
         context = loaded.config.model.context
         source = torch.tensor([source_ids(loaded.tokenizer, text, context)[0]], device=device_of(model))
         most = longest_translation(source.shape[1], context)
@@ -277,7 +283,7 @@ def sampling_tree(
     step. `tokens`: maximum length for a language model.
     """
     never = _never(loaded)
-    if isinstance(loaded.model, Seq2Seq):
+    if translates(loaded):
         ends = {loaded.output_tokenizer.end}
         written = [_sampled_translation(loaded, text, how, seed) for seed in range(samples)]
     else:
@@ -342,19 +348,20 @@ def figure(value: float) -> str:
 
 @register_view("next", options=(*SAMPLED, "translation"), quick=True, needs=scores_tokens)
 def next_token(request: LookRequest) -> View:
-    how, model = request.sampling, request.model
+    how, model = request.sampling, request.loaded.capability(ScoresTokens)
+    assert model is not None
     example = request.example
-    if isinstance(model, Seq2Seq):  # after what is written so far, which is nothing unless somebody says it
+    if translates(request.loaded):  # after what is written so far, which is nothing unless somebody says it
         example = encode_example(request.loaded, request.text, target=request.translation or "")
     never, unnamed, places, title = request.never, set[int](), [-1], "What comes next"
     if example.stand is not None:
         words = [at for at, id in enumerate(example.ids) if id not in request.marks]
         hidden = [at for at in words if example.stand[at] is None]
         # as `fill` has it: other tokens have their share of the probability, but are no answer
-        never, unnamed = set(), set(range(model.head.out_features)) - set(request.tokenizer.texts)  # type: ignore[union-attr,arg-type]
+        never, unnamed = set(), set(range(model.head.out_features)) - set(request.tokenizer.texts)
         places, title = hidden[:MOST_HIDDEN] or words[-1:], "What stands there"
     with torch.inference_mode():
-        scores = model.head(model.features(*example.inputs)[0, places])  # type: ignore[operator]
+        scores = model.head(model.features(*example.inputs)[0, places])
     names = example.written or example.tokens
     panels, notes = list[Panel](), list[str]()
     for at, row in zip(places, scores, strict=True):
@@ -409,21 +416,21 @@ def _openness(scores: torch.Tensor, choices: list[Choice]) -> str:
 @register_view(
     "tree",
     options=("beam", "length_penalty", *SAMPLED, "samples", "tokens"),
-    needs=lambda loaded: isinstance(loaded.model, Seq2Seq | LanguageModel),
+    needs=lambda loaded: translates(loaded) or loaded.capability(PredictsNext) is not None,
 )
 def tree(request: LookRequest) -> View:
     how, text, loaded = request.sampling, str(request.text), request.loaded
     if not text.strip():
         raise Misuse("there is no text to look at")
-    translates, samples = isinstance(request.model, Seq2Seq), SAMPLES if request.samples is None else request.samples
+    translated, samples = translates(loaded), SAMPLES if request.samples is None else request.samples
     if not 1 <= samples <= MOST_SAMPLES:
         raise Misuse(f"--samples is {samples}, but must lie between 1 and {MOST_SAMPLES}")
     if request.beam is not None and request.asks_for_sampling:
         raise Misuse("--beam shows a beam search, but --temperature, --top-k, --top-p and --samples sample: choose one")
     check_writing(how, tokens=request.tokens, beam=request.beam, seed=0)
-    root = " ".join(request.tokenizer.shown(id) for id in request.tokenizer.roles.opening) if translates else text
+    root = " ".join(request.tokenizer.shown(id) for id in request.tokenizer.roles.opening) if translated else text
     root = root if len(root) <= LONGEST_ROOT else "…" + root[1 - LONGEST_ROOT :]
-    if request.beam is not None or (translates and not request.asks_for_sampling):
+    if request.beam is not None or (translated and not request.asks_for_sampling):
         return _beam_view(beam_tree(loaded, text, request.search, tokens=request.tokens), request, root)
     grown = sampling_tree(loaded, text, how, samples=samples, tokens=request.tokens)
     return _sampling_view(grown, request, root)

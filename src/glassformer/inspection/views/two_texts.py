@@ -16,10 +16,10 @@ import torch
 from jaxtyping import Float
 from torch import nn
 
+from glassformer.bricks.capabilities import capability
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.config.messages import silent
-from glassformer.encoders.base import Encoder
 from glassformer.families.base import Family, Loaded
 from glassformer.families.embedding import EmbeddingFamily, LoadedEmbedder
 from glassformer.families.evaluate import encode_example
@@ -32,7 +32,7 @@ from glassformer.inspection.views.head_roles import heads_panel
 from glassformer.inspection.views.logit_lens import next_of
 from glassformer.inspection.views.registry import LookRequest, leader, register_view, sentence
 from glassformer.inspection.views.word_vectors import cosines
-from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq
+from glassformer.models.capabilities import HasDecoder, LayerOutputs, PoolsTokens
 from glassformer.rendering.panels import Lines, Panel, Rows, Table, Tokens
 from glassformer.rendering.takeaways import three
 from glassformer.rendering.view import View
@@ -119,16 +119,17 @@ def side_of(
     model: nn.Module, inputs: Sequence[Any], text: str, tokens: Sequence[str], output: Output, ids: Sequence[int] = ()
 ) -> Side:
     """The first example. A language model's scores are those of the next token, a translator's of the first."""
-    encoder = getattr(model, "encoder", None)
+    layered, decoder = capability(model, LayerOutputs), capability(model, HasDecoder)
     with capture(model, ("encoder.*", "*.vectors")) as seen:
         scores = model(*inputs)
     if scores.dim() == 3:
-        scores = scores[:, 0 if isinstance(model, Seq2Seq) else -1]
+        scores = scores[:, -1 if decoder is None else 0]
     layers: list[tuple[str, Vector]] = []
-    if isinstance(encoder, Encoder):
-        layers = [(name, numbers_of(states[0].mean(0))) for name, states in layers_of(seen, encoder, "encoder")]
-    if isinstance(model, Predictor | BagPredictor):
-        layers.append(("pooled", numbers_of(model.features(*inputs)[0])))
+    if layered is not None:
+        named = layers_of(seen, layered.encoder, "encoder")
+        layers = [(name, numbers_of(states[0].mean(0))) for name, states in named]
+    if (reader := capability(model, PoolsTokens)) is not None:
+        layers.append(("pooled", numbers_of(reader.features(*inputs)[0])))
     stacks = attention_of(model, inputs)
     stack = next((name for name in SOURCE_ATTENTION if name in stacks), "")
     causal = stack in causal_stacks(model)

@@ -12,13 +12,12 @@ import torch
 from jaxtyping import Float
 from torch import nn
 
-from glassformer.bricks.embedding import WordVectors
+from glassformer.bricks.capabilities import capability
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
-from glassformer.inspection.capture import has_layers, numbers_of, vectors_by_layer
+from glassformer.inspection.capture import numbers_of, vectors_by_layer
 from glassformer.inspection.views.registry import LookRequest, leader, register_view, sentence
-from glassformer.models.inputs import words_of
-from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq, TokenModel
+from glassformer.models.capabilities import CountsTokens, HasHead, HasWordVectors, LayerOutputs
 from glassformer.rendering.panels import Frames, Grid, Lines, Panel, Points, Table, Words
 from glassformer.rendering.takeaways import course
 from glassformer.rendering.view import View
@@ -39,17 +38,11 @@ LONGEST = 60
 """Characters of a sentence that an error shows."""
 
 
-WITH_CONTEXT = (TokenModel, Predictor, Seq2Seq)
-"""Models in which the vector of a word depends on what stands around it."""
-
-
 @register_view(
     "word",
     options=("word", "anchors"),
     texts="several",
-    needs=lambda loaded: (
-        loaded.tokenizer is not None and isinstance(loaded.model, WITH_CONTEXT) and has_layers(loaded.model)
-    ),
+    needs=lambda loaded: loaded.tokenizer is not None and loaded.capability(LayerOutputs) is not None,
 )
 def word(request: LookRequest) -> View:
     if request.word is None:
@@ -80,7 +73,7 @@ def _vectors_in(request: LookRequest, word: str, text: str) -> tuple[list[str], 
 @register_view(
     "nearest",
     texts="several",
-    needs=lambda loaded: isinstance(loaded.model, BagPredictor) or words_of(loaded.model) is not None,
+    needs=lambda loaded: loaded.capability(HasWordVectors) is not None,
 )
 def nearest_words(request: LookRequest) -> View:
     if not request.texts:
@@ -136,12 +129,12 @@ def word_vectors(
 
     Of a translator, its encoder's. Layers of another width than the encoder's are left out.
     """
-    if isinstance(model, BagPredictor):
+    if capability(model, CountsTokens) is not None:
         raise Misuse("a bag of words has one vector for a word, whatever stands around it")
-    if not isinstance(model, WITH_CONTEXT):
+    if (known := capability(model, LayerOutputs)) is None:
         raise Misuse(f"{type(model).__name__} is a model of one's own: what its layers are, only it knows")
-    vectors = vectors_by_layer(model, "encoder", inputs)[:-1]
-    layers = [(name, x[0].float()) for name, x in vectors if x.shape[-1] == model.encoder.width]
+    vectors = vectors_by_layer(known, "encoder", inputs)[:-1]
+    layers = [(name, x[0].float()) for name, x in vectors if x.shape[-1] == known.encoder.width]
     means = [torch.stack([x[start:end].mean(0) for _, x in layers]) for start, end in spans]
     return [name for name, _ in layers], numbers_of(torch.stack(means))
 
@@ -244,15 +237,12 @@ class Neighbours:
 
 
 def word_table(model: nn.Module) -> Float[Array, "V d"]:
-    """A model's word vectors; of a translator those of the source; of a bag of words what each word adds."""
-    if isinstance(model, BagPredictor):
-        return numbers_of(model.bag.table.weight[: model.bag.vocab])
-    if not isinstance(model, Seq2Seq | TokenModel | Predictor):
+    """Return a model's word vectors; of a translator, those of the source; of a bag of words, what each word adds."""
+    if (known := capability(model, HasWordVectors)) is not None:
+        return numbers_of(known.word_vectors())
+    if capability(model, HasHead) is None:
         raise Misuse(f"{type(model).__name__} is a model of one's own: where its word vectors are, only it knows")
-    table = model.embed_source if isinstance(model, Seq2Seq) else words_of(model.embed)
-    if not isinstance(table, WordVectors):
-        raise Misuse("this model has no word vectors: its words are one-hot, or it reads none (model.embed vectors)")
-    return numbers_of(table.table.weight)
+    raise Misuse("this model has no word vectors: its words are one-hot, or it reads none (model.embed vectors)")
 
 
 def word_id(word: str, tokenizer: Tokenizer) -> int:

@@ -176,7 +176,7 @@ def deterministic(subject: Subject) -> Deviation:
 def cached(subject: Subject) -> Deviation:
     """Compare `extend` in several pieces with `forward` on the whole."""
     case = next((one for one in subject.plain_cases() if one.options.get("causal")), None)
-    if subject.contract.name != "encoder" or not hasattr(subject.brick, "extend"):
+    if subject.contract.name != "encoder" or getattr(subject.brick, "extend", None) is None:
         raise DoesNotApply("it has no `extend`")
     if case is None:
         raise DoesNotApply("it is not causal")

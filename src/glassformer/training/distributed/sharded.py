@@ -15,8 +15,9 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
+from glassformer.bricks.capabilities import parts_with
 from glassformer.config.errors import SettingError
-from glassformer.encoders.blocks import Block
+from glassformer.encoders.base import StackedBlock
 from glassformer.models.weights import refuse_misfit, take_weights, trained_weights
 from glassformer.runs.checkpoints import PREFIXES
 from glassformer.runs.stored_tensors import Rows, StoredTensors
@@ -50,7 +51,7 @@ class Sharded:
         # is computed in half precision, as on one process.
         half, single = PRECISIONS.get(precision.name), torch.float32
         policy = MixedPrecisionPolicy(half, single, cast_forward_inputs=False)
-        for block in [module for module in loss.modules() if isinstance(module, Block)]:
+        for block in [loss.get_submodule(path) for path, _ in parts_with(loss, StackedBlock)]:
             fully_shard(block, mesh=self._mesh, mp_policy=policy)
         policy = MixedPrecisionPolicy(None, single, cast_forward_inputs=False)
         fully_shard(loss, mesh=self._mesh, mp_policy=policy, reshard_after_forward=False)
