@@ -15,11 +15,13 @@ from glassformer.cli.main import VERBS, main
 WIDTH = "110"
 GROUPS = {
     "Train": "train cross_validate compare tune Classifier Regressor",
+    "Settings": "Transformer LSTM GRU RNN CNN Bag Average Window Linear MLP Training",
     "Use": "load evaluate errors predict_file embed_file translate_file serve play report",
     "Look inside": "look capture intervene scale zero replace Change scaling",
     "Plan and check": "plan plan_models doctor check check_brick",
     "Go in and out": "import_model export",
-    "Bring your own": "use register_brick register_model register_encoder Encoder EncoderInfo State Memory Tap "
+    "Bring your own": "use register_brick register_model register_encoder Encoder EncoderInfo SequenceSettings "
+    "LayerSettings setting State Memory Tap "
     "register_view register_family Family",
     "Teach": "lesson grade",
     "Beside": "Tokenizer limits GlassformerError",

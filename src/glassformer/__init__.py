@@ -36,7 +36,21 @@ if TYPE_CHECKING:
     from glassformer.config.encoders import EncoderInfo as EncoderInfo
     from glassformer.config.errors import GlassformerError as GlassformerError
     from glassformer.config.limits import limits as limits
+    from glassformer.config.model_section import CNN as CNN
+    from glassformer.config.model_section import GRU as GRU
+    from glassformer.config.model_section import LSTM as LSTM
+    from glassformer.config.model_section import MLP as MLP
+    from glassformer.config.model_section import RNN as RNN
+    from glassformer.config.model_section import Average as Average
+    from glassformer.config.model_section import Bag as Bag
+    from glassformer.config.model_section import LayerSettings as LayerSettings
+    from glassformer.config.model_section import Linear as Linear
+    from glassformer.config.model_section import SequenceSettings as SequenceSettings
+    from glassformer.config.model_section import Transformer as Transformer
+    from glassformer.config.model_section import Window as Window
     from glassformer.config.plugins import use as use
+    from glassformer.config.sections import TrainingSettings as Training  # noqa: F401
+    from glassformer.config.setting import open_setting as setting  # noqa: F401
     from glassformer.encoders.base import Encoder as Encoder
     from glassformer.encoders.base import Recomputes as Recomputes
     from glassformer.encoders.base import State as State
@@ -110,6 +124,7 @@ _PUBLIC = {
     "State": "glassformer.encoders.base",
     "Tap": "glassformer.bricks.tap",
     "Tokenizer": "glassformer.text.tokenizer",
+    "Training": "glassformer.config.sections:TrainingSettings",
     "Translates": "glassformer.families.capabilities",
     "capture": "glassformer.inspection.capture",
     "check": "glassformer.verbs.check",
@@ -142,6 +157,7 @@ _PUBLIC = {
     "scale": "glassformer.inspection.change",
     "scaling": "glassformer.verbs.scaling",
     "serve": "glassformer.serving.server",
+    "setting": "glassformer.config.setting:open_setting",
     "train": "glassformer.verbs.train",
     "translate_file": "glassformer.verbs.files",
     "tune": "glassformer.trials.tune",
@@ -149,13 +165,32 @@ _PUBLIC = {
     "zero": "glassformer.inspection.change",
 }
 
+_PUBLIC |= dict.fromkeys(
+    (
+        "Transformer",
+        "LSTM",
+        "GRU",
+        "RNN",
+        "CNN",
+        "Bag",
+        "Average",
+        "Window",
+        "Linear",
+        "MLP",
+        "SequenceSettings",
+        "LayerSettings",
+    ),
+    "glassformer.config.model_section",
+)
+
 __all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'glassformer' has no attribute '{name}'")
-    return getattr(import_module(_PUBLIC[name]), name)
+    module, _, other_name = _PUBLIC[name].partition(":")
+    return getattr(import_module(module), other_name or name)
 
 
 def __dir__() -> list[str]:

@@ -18,7 +18,7 @@ from glassformer.bricks.attention import (
     visible,
 )
 from glassformer.bricks.positions import Rotary
-from glassformer.config.sections import SCORES
+from glassformer.config.model_section import SCORES
 from helpers.support import Seen, differs, named, numbers, pairwise, ready, same, softmax
 
 B, T, S = 3, 7, 5

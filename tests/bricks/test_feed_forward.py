@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from glassformer.bricks.feed_forward import FeedForward
-from glassformer.config.sections import ACTIVATIONS
+from glassformer.config.model_section import ACTIVATIONS
 from helpers.support import ACTIVATIONS_WRITTEN_OUT, Seen, numbers, ready, same
 
 D, HIDDEN = 5, 11

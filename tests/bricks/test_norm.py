@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from glassformer.bricks.norm import BatchNorm, layer_norm, make_norm, rms_norm
-from glassformer.config.sections import NORMS
+from glassformer.config.model_section import NORMS
 from helpers.support import differs, numbers, randomise, ready, same
 
 B, T, D = 3, 5, 7

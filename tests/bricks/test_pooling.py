@@ -5,7 +5,7 @@ from torch import Tensor
 
 from glassformer.bricks.attention import average_by_similarity
 from glassformer.bricks.pooling import AttentionPool, make_pool
-from glassformer.config.sections import POOLS
+from glassformer.config.model_section import POOLS
 from helpers.support import Seen, differs, numbers, ready, same, softmax
 
 B, T, D = 4, 7, 6

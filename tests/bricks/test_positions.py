@@ -12,7 +12,7 @@ from glassformer.bricks.positions import (
     sine_cosine,
 )
 from glassformer.config.errors import SettingError
-from glassformer.config.sections import Scaling
+from glassformer.config.model_section import Scaling
 from helpers.support import differs, numbers, ready, same, tokens
 
 B, T, D, CONTEXT = 2, 5, 7, 11

@@ -17,13 +17,13 @@ from glassformer.cli.completion import parser_of
 from glassformer.cli.options import VERB_TABLES
 from glassformer.cli.terminal.show import RowProgress
 from glassformer.config.progress import BYTE, Meter, counting_on, progress_of, watched
-from glassformer.config.sections import TrainingSettings
 from glassformer.tasks.base import Evaluation
 from glassformer.training.distributed.processes import Processes
 from glassformer.training.events import Stepped, Validated
 from glassformer.training.progress import TrainingProgress
 from glassformer.training.validation import Validator
 from helpers.running import Command
+from helpers.settings import training_settings
 from helpers.translating import mirrored, translating
 
 Told = tuple[int, int, str]
@@ -213,7 +213,7 @@ def test_the_last_evaluation_is_estimated_from_validations() -> None:
 
     context = SimpleNamespace(
         task=Held(),
-        settings=TrainingSettings(validation_tokens=100),
+        settings=training_settings(validation_tokens=100),
         budget=None,
         options=SimpleNamespace(processes=Processes()),
     )

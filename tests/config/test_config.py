@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.config.encoders import DECODERS, ENCODERS, SHARED_KEYS, encoder_info, size_of
+from glassformer.config.encoders import ENCODERS, encoder_info, size_of
 from glassformer.config.errors import GlassformerError, Misuse, SettingError, error_line, nearest, unknown
+from glassformer.config.model_section import DECODERS, ModelSettings
 from glassformer.config.presets import LABELLING, SIZES, STYLES, TEXT, TRANSLATION, style_of
 from glassformer.config.resolve import (
     ALIASES,
-    SECTIONS,
+    FIELDS,
     Config,
     flatten,
     help_texts,
@@ -22,8 +23,9 @@ from glassformer.config.resolve import (
     resolve,
     used_keys,
 )
-from glassformer.config.sections import DataSettings, ModelSettings, TokenizerSettings, TrainingSettings
-from glassformer.config.setting import Rule, check, kind_of, parse, setting, value_text
+from glassformer.config.sections import DataSettings, TokenizerSettings
+from glassformer.config.setting import OpenSettings, Rule, check, kind_of, parse, setting, value_text
+from helpers.settings import training_settings
 
 
 def model(**flags: Any) -> ModelSettings:
@@ -33,8 +35,9 @@ def model(**flags: Any) -> ModelSettings:
 # Every setting
 
 
-FIELDS = [(name, field) for name, section in SECTIONS.items() for field in dataclasses.fields(section)]
-every_field = pytest.mark.parametrize(("section", "field"), FIELDS, ids=[f"{a}.{b.name}" for a, b in FIELDS])
+every_field = pytest.mark.parametrize(
+    ("section", "field"), [(key.partition(".")[0], field) for key, field in FIELDS.items()], ids=list(FIELDS)
+)
 
 
 @every_field
@@ -45,14 +48,14 @@ def test_every_setting_has_help(section: str, field: dataclasses.Field[Any]) -> 
     assert len(text) > 8
     assert not text.endswith(".")
     if rule.choices:
-        assert field.default is None or value_text(field.default) in rule.choices
+        assert rule.default is None or value_text(rule.default) in rule.choices
 
 
 @every_field
 def test_every_setting_has_a_type_that_a_flag_can_be_brought_to(section: str, field: dataclasses.Field[Any]) -> None:
     kind, optional = kind_of(field)
     assert kind in (bool, int, float, str)
-    assert optional or field.default is not None
+    assert optional or field.metadata["rule"].default is not None
     if optional:
         assert parse("it", field, "none") is None
         assert parse("it", field, None) is None
@@ -81,15 +84,15 @@ def user_of(key: str) -> str:
 
 
 def test_every_model_setting_is_used_by_some_encoder() -> None:
-    names = {field.name for field in dataclasses.fields(ModelSettings)}
-    assert names == set(SHARED_KEYS) | {key for info in ENCODERS.values() for key in info.keys}
+    names = {key.removeprefix("model.") for key in FIELDS if key.startswith("model.")}
+    assert names == {key for info in ENCODERS.values() for key in info.keys}
 
 
 @pytest.mark.parametrize("name", ENCODERS)
 def test_what_is_said_of_an_encoder_is_about_its_own_settings(name: str) -> None:
     info = encoder_info(name)
     assert set(info.defaults) <= set(used_keys(name))
-    assert len(set(info.keys)) == len(info.keys)
+    assert info.settings.encoder == name
     assert info.summary
 
 
@@ -100,11 +103,8 @@ def test_aliases_stand_for_keys() -> None:
 # From flags to values
 
 
-WHOLE = next(field for field in dataclasses.fields(ModelSettings) if field.name == "layers")
-NUMBER = next(field for field in dataclasses.fields(ModelSettings) if field.name == "dropout")
-TRUTH = next(field for field in dataclasses.fields(ModelSettings) if field.name == "residual")
-TRUTH_OR_NAME = next(field for field in dataclasses.fields(ModelSettings) if field.name == "bias")
-WORDS = next(field for field in dataclasses.fields(DataSettings) if field.name == "text")
+WHOLE, NUMBER, TRUTH = FIELDS["model.layers"], FIELDS["model.dropout"], FIELDS["model.residual"]
+TRUTH_OR_NAME, WORDS = FIELDS["model.bias"], FIELDS["data.text"]
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,7 @@ def test_none_unsets_what_may_be_unset() -> None:
         assert parse("it", WORDS, said) is None
     with pytest.raises(SettingError, match="it needs a value"):
         parse("it", WHOLE, None)
-    kind = next(field for field in dataclasses.fields(ModelSettings) if field.name == "positions")
-    assert parse("it", kind, "none") == "none"
+    assert parse("it", FIELDS["model.positions"], "none") == "none"
 
 
 @pytest.mark.parametrize(
@@ -182,7 +181,7 @@ def test_nearest() -> None:
     assert nearest("Transfomer", ENCODERS) == "transformer"
     assert nearest("zzzz", ENCODERS) is None
     assert "did you mean" not in unknown("model", "zzzz", ENCODERS)
-    training = [f"training.{field.name}" for field in dataclasses.fields(TrainingSettings)]
+    training = [key for key in FIELDS if key.startswith("training.")]
     for start in ("training.", "", "--training.", "--"):
         names = [name.replace("training.", start) for name in training]
         assert "did you mean" not in unknown("setting", f"{start}metric", names)
@@ -229,16 +228,16 @@ UNUSED = [
     (encoder, key)
     for encoder, info in ENCODERS.items()
     if TEXT in info.reads
-    for key in (field.name for field in dataclasses.fields(ModelSettings))
+    for key in (key.removeprefix("model.") for key in FIELDS if key.startswith("model."))
     if key not in used_keys(encoder)
 ]
 
 
 @pytest.mark.parametrize(("encoder", "key"), UNUSED)
 def test_a_key_that_the_encoder_does_not_use_is_refused(encoder: str, key: str) -> None:
-    values = {field.name: field.default for field in dataclasses.fields(ModelSettings)}
+    default = FIELDS[f"model.{key}"].metadata["rule"].default
     with pytest.raises(SettingError) as caught:
-        resolve({}, {"model": encoder, f"model.{key}": values[key]})
+        resolve({}, {"model": encoder, f"model.{key}": default})
     assert f"model.{key} is not used by {encoder}; it belongs to " in str(caught.value)
     assert user_of(key) in str(caught.value)
 
@@ -346,14 +345,14 @@ def test_tied_unless_one_hot() -> None:
 
 
 def test_training_has_a_budget_and_a_rate() -> None:
-    assert TrainingSettings().steps == 2000
-    assert TrainingSettings(epochs=1.5).steps is None
-    assert TrainingSettings(optimizer="adamw").lr != TrainingSettings(optimizer="sgd").lr
-    assert TrainingSettings(optimizer="adamw", lr=0.5).lr == 0.5
+    assert training_settings().steps == 2000
+    assert training_settings(epochs=1.5).steps is None
+    assert training_settings(optimizer="adamw").lr != training_settings(optimizer="sgd").lr
+    assert training_settings(optimizer="adamw", lr=0.5).lr == 0.5
 
 
 def test_sections_are_frozen() -> None:
-    for section in (ModelSettings(), DataSettings(), TokenizerSettings(), TrainingSettings()):
+    for section in (ModelSettings(), DataSettings(), TokenizerSettings(), training_settings()):
         with pytest.raises(dataclasses.FrozenInstanceError):
             section.anything = 1  # type: ignore[union-attr]
 
@@ -363,9 +362,9 @@ def test_sections_are_frozen() -> None:
 
 def test_defaults_below_size_below_style_below_file_below_flag() -> None:
     """Each of them in turn says something of what those below it said, and is the one that is heard."""
-    assert model().layers == ModelSettings.layers
+    assert model().layers == FIELDS["model.layers"].metadata["rule"].default
     assert model(size="nano").layers == 3  # size over defaults
-    assert model(size="nano").activation == ModelSettings.activation
+    assert model(size="nano").activation == FIELDS["model.activation"].metadata["rule"].default
     assert model(size="nano", style="classic").activation == "relu"  # style over defaults
     file = {"model": {"size": "nano", "style": "classic", "layers": 5, "activation": "tanh"}}
     assert resolve(file, {}).model.layers == 5  # file over size
@@ -378,7 +377,7 @@ def test_defaults_below_size_below_style_below_file_below_flag() -> None:
 
 def test_style_over_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(STYLES, "deep", {"layers": 9})
-    monkeypatch.setattr(ModelSettings, "__post_init__", lambda self: None)
+    monkeypatch.setattr(OpenSettings, "__post_init__", lambda self: None)
     assert model(size="nano", style="deep").layers == 9
 
 

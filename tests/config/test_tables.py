@@ -4,14 +4,13 @@ from dataclasses import fields
 
 import pytest
 
-from glassformer.config.encoders import ENCODERS, GROUPS, SHARED_KEYS
+from glassformer.config.encoders import ENCODERS
 from glassformer.config.presets import KINDS, SIZES, STARTS, STYLES, read_settings
 from glassformer.config.resolve import FIELDS, NEEDS
-from glassformer.config.sections import ModelSettings
 from glassformer.config.setting import choices_of, value_text
 from glassformer.config.views import OPTIONS, LookOptions
 
-MODEL_KEYS = {field.name for field in fields(ModelSettings)}
+MODEL_KEYS = {key.removeprefix("model.") for key in FIELDS if key.startswith("model.")}
 
 
 def test_defaults_are_of_known_settings() -> None:
@@ -25,13 +24,8 @@ def test_defaults_are_of_known_settings() -> None:
 @pytest.mark.parametrize("name", ENCODERS)
 def test_an_encoder_uses_known_settings(name: str) -> None:
     info = ENCODERS[name]
-    assert {*info.keys, *(key for keys in info.unread.values() for key in keys)} <= MODEL_KEYS
-    assert {*info.without} <= {*SHARED_KEYS}
+    assert {key for keys in info.unread.values() for key in keys} <= {*info.keys} <= MODEL_KEYS
     assert {*info.reads} <= {*KINDS}
-
-
-def test_groups_are_of_shared_settings() -> None:
-    assert {key for keys in GROUPS.values() for key in keys} <= {*SHARED_KEYS}
 
 
 @pytest.mark.parametrize("key", NEEDS)

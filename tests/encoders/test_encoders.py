@@ -8,9 +8,9 @@ from glassformer.bricks.attention import Memory
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.config.encoders import ENCODERS, EncoderInfo
 from glassformer.config.errors import SettingError
+from glassformer.config.model_section import POSITIONS, LayerSettings, ModelSettings
 from glassformer.config.presets import TEXT
 from glassformer.config.resolve import resolve
-from glassformer.config.sections import POSITIONS, ModelSettings
 from glassformer.encoders import registry
 from glassformer.encoders.base import Encoder, State
 from glassformer.encoders.recurrent import RecurrentEncoder
@@ -395,9 +395,9 @@ def test_average_is_the_identity() -> None:
 
 def test_an_encoder_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "BUILDERS", dict(BUILDERS))
-    monkeypatch.setitem(ENCODERS, "mine", EncoderInfo("forgotten after the test", ()))
+    monkeypatch.setitem(ENCODERS, "mine", EncoderInfo("forgotten after the test"))
     del ENCODERS["mine"]
-    info = EncoderInfo("reads the whole text", ("layers",), causal=False, layers=1)
+    info = EncoderInfo("reads the whole text", LayerSettings, causal=False, layers=1)
 
     @register_encoder("mine", info)
     def build_mine(settings: ModelSettings, place: Place) -> Encoder:

@@ -99,7 +99,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     for table in (BUILDERS, ENCODERS):  # and gone afterwards
         monkeypatch.setitem(table, "averages", None)  # type: ignore[misc, arg-type]
         del table["averages"]
-    info = gf.EncoderInfo("moving averages", ("layers",), layers=2)
+    info = gf.EncoderInfo("moving averages", gf.LayerSettings, layers=2)
 
     @gf.register_encoder("averages", info)
     def build(settings: Any, place: Any) -> gf.Encoder:

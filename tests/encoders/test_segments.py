@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from glassformer.config.encoders import ENCODERS
+from glassformer.config.model_section import POSITIONS
 from glassformer.config.resolve import resolve
-from glassformer.config.sections import POSITIONS
 from glassformer.data.packing.windows import segments_of
 from glassformer.encoders.registry import Place, build_encoder
 from glassformer.encoders.transformer import positions_within

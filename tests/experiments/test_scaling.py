@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,8 @@ import pytest
 import torch
 
 from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.model_section import ModelSettings
 from glassformer.config.resolve import resolve
-from glassformer.config.sections import ModelSettings
 from glassformer.experiments import associative_recall, cost, variants
 from glassformer.experiments.models import STEP, count, same_size_models
 from glassformer.experiments.request import MODELS, PARTS, ScalingRequest, lengths_of, names_of, scaling_request
@@ -99,7 +98,7 @@ def test_others_have_about_as_many_weights() -> None:
 
 
 def _wide(settings: ModelSettings, width: int) -> ModelSettings:
-    return replace(settings, width=max(STEP, width), hidden=None, head_width=None)
+    return settings.complete({**vars(settings), "width": max(STEP, width), "hidden": None, "head_width": None})
 
 
 # --- all of it ---

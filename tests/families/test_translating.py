@@ -11,9 +11,10 @@ import torch
 from torch import nn
 
 import glassformer as gf
-from glassformer.config.encoders import RECURRENT, size_of
+from glassformer.config.encoders import size_of
 from glassformer.config.errors import DataError, Misuse, SettingError
 from glassformer.config.messages import listening
+from glassformer.config.model_section import RECURRENT
 from glassformer.config.presets import TRANSLATION
 from glassformer.config.resolve import Config, cpu_defaults, resolve
 from glassformer.decoding import translate as translate_room

@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from glassformer.config.encoders import ENCODERS
+from glassformer.config.model_section import ACTIVATIONS, ATTENTIONS, NORMS, POSITIONS, SCORES
 from glassformer.config.presets import STYLES
 from glassformer.config.resolve import resolve, used_keys
-from glassformer.config.sections import ACTIVATIONS, ATTENTIONS, NORMS, POSITIONS, SCORES
 from glassformer.encoders.base import Encoder
 from glassformer.encoders.registry import BUILDERS, Place, build_encoder
 from helpers.support import pairwise, ready

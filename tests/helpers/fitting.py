@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.config.sections import TrainingSettings
 from glassformer.tasks.base import Batch, Evaluation, Task
 from glassformer.training.checkpointer import Checkpointer, Snapshot
 from glassformer.training.context import TrainerOptions
 from glassformer.training.events import Ended, Event
 from glassformer.training.loop import Trainer
+from helpers.settings import training_settings
 from helpers.support import numbers
 
 CPU = torch.device("cpu")
@@ -126,7 +126,7 @@ class Training:
         self.trainer = Trainer(
             model,
             task,
-            TrainingSettings(**{**plain, **settings}),
+            training_settings(**{**plain, **settings}),
             TrainerOptions(
                 CPU, checkpointer=self.kept, listen=lambda event: self.listen(event), resume=resume, describe=describe
             ),

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from glassformer.config.encoders import DECODERS, ENCODERS
+from glassformer.config.encoders import ENCODERS
+from glassformer.config.model_section import ATTENTIONS, DECODERS, ModelSettings
 from glassformer.config.resolve import resolve, used_keys
-from glassformer.config.sections import ATTENTIONS, ModelSettings
 from glassformer.encoders.registry import BUILDERS
 from glassformer.models.build import build_seq2seq
 from glassformer.models.modules import Seq2Seq

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from glassformer.bricks.attention import Memory
 from glassformer.bricks.recurrent import Recurrent
+from glassformer.config.model_section import POOLS
 from glassformer.config.resolve import resolve
-from glassformer.config.sections import POOLS
 from glassformer.inspection.attention import attention_of, sizes_of, without
 from glassformer.inspection.capture import Seen, capture, layers_of
 from glassformer.models.build import build_predictor

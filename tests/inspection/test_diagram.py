@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 import glassformer as gf
+from glassformer.config.model_section import ModelSettings
 from glassformer.config.resolve import resolve
-from glassformer.config.sections import ModelSettings
 from glassformer.inspection.capture import capture
 from glassformer.inspection.diagram_parts import Plan, describe
 from glassformer.inspection.views.diagram import diagram_of, plan_of, small

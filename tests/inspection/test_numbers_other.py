@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from glassformer.bricks.attention import MemoryAttention
 from glassformer.bricks.convolution import convolve_written_out, max_pool_written_out
 from glassformer.config.errors import Misuse
+from glassformer.config.model_section import POOLS
 from glassformer.config.resolve import resolve, used_keys
-from glassformer.config.sections import POOLS
 from glassformer.encoders.base import Encoder
 from glassformer.encoders.recurrent import RecurrentDecoder, RecurrentEncoder
 from glassformer.inspection.capture import Seen, capture

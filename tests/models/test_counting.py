@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from glassformer.config.model_section import ModelSettings
 from glassformer.config.resolve import resolve
-from glassformer.config.sections import ModelSettings
 from glassformer.encoders.base import State, TensorState
 from glassformer.encoders.blocks import TransformerState
 from glassformer.models.build import build_language_model

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from glassformer.bricks.embedding import OneHot, WordVectors
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import SettingError
+from glassformer.config.model_section import POOLS, ModelSettings
 from glassformer.config.presets import STYLES
 from glassformer.config.resolve import resolve, used_keys
-from glassformer.config.sections import POOLS, ModelSettings
 from glassformer.encoders.registry import BUILDERS
 from glassformer.models.build import build_language_model, build_predictor, learned_count, parameter_count, put_vectors
 from glassformer.models.modules import BagPredictor, Predictor

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from glassformer.bricks.losses import vocabulary_loss
 from glassformer.bricks.pooling import pool_ends, pool_last, pool_mean
 from glassformer.config.errors import SettingError
+from glassformer.config.model_section import Bag
 from glassformer.encoders.recurrent import RecurrentDecoder
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.models.build import build_seq2seq, parameter_count
@@ -250,10 +251,8 @@ def test_a_transformer_decoder_starts_as_the_identity() -> None:
 
 
 def test_a_bag_cannot_be_read() -> None:
-    settings = settings_of("gru", "gru")
-    object.__setattr__(settings, "encoder", "bag")
     with pytest.raises(SettingError, match="bag keeps no vector for each token"):
-        build_seq2seq(settings, source_vocab=5, target_vocab=5)
+        build_seq2seq(Bag.complete({}), source_vocab=5, target_vocab=5)
 
 
 def test_a_shared_table_needs_one_vocabulary() -> None:

@@ -199,7 +199,7 @@ def test_an_encoder_of_ones_own_is_told_too(tmp_path: Path, monkeypatch: pytest.
         monkeypatch.setitem(table, "nothing", None)  # type: ignore[misc, arg-type]
         del table["nothing"]
 
-    @gf.register_encoder("nothing", gf.EncoderInfo("nothing", ()))
+    @gf.register_encoder("nothing", gf.EncoderInfo("nothing"))
     def build(settings: Any, place: Any) -> gf.Encoder:
         return IdentityEncoder(width=place.input_width, causal=place.causal)
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from glassformer.config.encoders import ENCODERS, RECURRENT
+from glassformer.config.encoders import ENCODERS
+from glassformer.config.model_section import RECURRENT
 from glassformer.config.resolve import flatten
 from glassformer.models.build import parameter_count
 from glassformer.planning import training_step

@@ -11,13 +11,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.config.errors import DataError, Misuse
-from glassformer.config.sections import TrainingSettings
 from glassformer.decoding.beam import Hypothesis
 from glassformer.decoding.options import Search
 from glassformer.models.modules import Seq2Seq
 from glassformer.tasks.translation import PairBatch, Translating, judge, text_scores
 from glassformer.training.context import TrainerOptions
 from glassformer.training.loop import Trainer
+from helpers.settings import training_settings
 from helpers.support import ready, same
 from helpers.translating import letters_of, mirrored, pair_examples
 from helpers.translators import translator
@@ -290,7 +290,7 @@ def test_a_few_pairs_are_learned_by_heart(settings: dict[str, Any]) -> None:
     kind = settings["encoder"]
     rest = {key: value for key, value in settings.items() if key != "encoder"}
     model = translator(kind, kind, source_vocab=vocab, target_vocab=vocab, width=32, layers=1, **rest)
-    how = TrainingSettings(steps=120, optimizer="adamw", lr=0.01, warmup=5, validate_every=120, batch_tokens=400)
+    how = training_settings(steps=120, optimizer="adamw", lr=0.01, warmup=5, validate_every=120, batch_tokens=400)
     before = task.evaluate(model.eval(), "validation").metrics["exact_match"]
     Trainer(model, task, how, TrainerOptions(CPU)).run()
     learned = task.evaluate(model.eval(), "validation").metrics

@@ -13,7 +13,6 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from glassformer.config.errors import SettingError, TrainingFailed
-from glassformer.config.sections import TrainingSettings
 from glassformer.models.weights import put_weights, take_weights, trained_weights
 from glassformer.training import loop
 from glassformer.training.checkpointer import Snapshot
@@ -24,6 +23,7 @@ from glassformer.training.loop import Trainer
 from glassformer.training.optimiser import Average
 from helpers.fitting import CPU, Fit, Memory, Training, linear, trained
 from helpers.running import identical
+from helpers.settings import training_settings
 from helpers.support import same
 
 OFTEN: dict[str, Any] = {"checkpoint_every": 1, "validate_every": 1, "lr": 0.2, "optimizer": "adamw"}
@@ -63,7 +63,7 @@ def test_the_average_written_out(span: int) -> None:
 
 def test_a_span_of_one_update_is_no_average() -> None:
     with pytest.raises(SettingError, match=r"training\.average is 1, but must be at least 2"):
-        TrainingSettings(average=1)
+        training_settings(average=1)
 
 
 def test_training_does_not_notice() -> None:
@@ -294,7 +294,7 @@ def one_of_two(rank: int, folder: Path, resume: Snapshot | None) -> None:
     trainer = Trainer(
         linear(seed=10 * rank),
         Fit(),
-        TrainingSettings(steps=6, batch_size=12, schedule="constant", warmup=0, average=4, **OFTEN),
+        training_settings(steps=6, batch_size=12, schedule="constant", warmup=0, average=4, **OFTEN),
         TrainerOptions(CPU, checkpointer=Memory(), processes=Processes(rank, 2), resume=resume),
     )
     trainer.run()

@@ -28,6 +28,7 @@ from glassformer.training.loop import Trainer
 from glassformer.verbs.train import train
 from helpers.fitting import CPU, Fit, Memory, Pairs, Training, linear
 from helpers.running import StopAfter, log_of, tiny
+from helpers.settings import training_settings
 
 
 class Hand:
@@ -99,9 +100,8 @@ class Slowly:
 
 
 def _settings(**more: Any) -> Any:
-    from glassformer.config.sections import TrainingSettings
 
-    return TrainingSettings(**{"batch_size": 12, "schedule": "constant", "warmup": 0, **more})
+    return training_settings(**{"batch_size": 12, "schedule": "constant", "warmup": 0, **more})
 
 
 @pytest.mark.sample(7)

@@ -6,10 +6,10 @@ from torch import nn
 
 from glassformer.config.presets import LANGUAGE_MODEL
 from glassformer.config.resolve import resolve
-from glassformer.config.sections import TrainingSettings
 from glassformer.models.build import build_language_model, build_predictor, build_seq2seq
 from glassformer.training.optimiser import Optimiser, distances, freeze, is_new, rates
 from helpers.running import CAUSAL, labelled, tiny
+from helpers.settings import training_settings
 from helpers.translating import translating
 
 LAYERS = 3
@@ -98,7 +98,7 @@ def test_each_block_learns_so_much_slower_than_the_one_above(optimizer: str) -> 
     updates = []
     for layer_decay in (1.0, decay):
         model = reader()
-        settings = TrainingSettings(optimizer=optimizer, lr=1e-2, weight_decay=0.0, layer_decay=layer_decay)
+        settings = training_settings(optimizer=optimizer, lr=1e-2, weight_decay=0.0, layer_decay=layer_decay)
         optimiser = Optimiser(model, settings, new_parts=["encoder.blocks.*.feed.output"])
         before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
         for number, weight in enumerate(model.parameters()):
@@ -118,7 +118,7 @@ def test_each_block_learns_so_much_slower_than_the_one_above(optimizer: str) -> 
 def test_decay_is_slower_too_and_leaves_what_is_frozen(optimizer: str) -> None:
     model = reader()
     freeze(model, 1)
-    settings = TrainingSettings(optimizer=optimizer, lr=0.1, weight_decay=0.5, layer_decay=0.5)
+    settings = training_settings(optimizer=optimizer, lr=0.1, weight_decay=0.5, layer_decay=0.5)
     optimiser = Optimiser(model, settings)
     before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     for weight in model.parameters():

@@ -11,7 +11,6 @@ from torch import Tensor
 from glassformer.cli.train import PARSER
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.resolve import resolve
-from glassformer.config.sections import TrainingSettings
 from glassformer.runs.checkpoints import load_checkpoint
 from glassformer.runs.history import due, steps_of, weights_at
 from glassformer.runs.run import Run
@@ -31,6 +30,7 @@ from helpers.running import (
     tiny,
     train_here,
 )
+from helpers.settings import training_settings
 
 KEEPING = {"training.keep_checkpoints": True}
 
@@ -150,7 +150,7 @@ def test_where_the_time_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def kept_by(rank: int, **more: Any) -> Moments:
     kept = Moments()
-    settings = TrainingSettings(batch_size=12, steps=3, **more)
+    settings = training_settings(batch_size=12, steps=3, **more)
     processes = Processes(rank=rank)
     Trainer(linear(), Fit(), settings, TrainerOptions(CPU, checkpointer=kept, processes=processes)).run()
     return kept
@@ -158,7 +158,7 @@ def kept_by(rank: int, **more: Any) -> Moments:
 
 def test_the_last_where_the_time_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("glassformer.training.budget.Budget.part_done", lambda budget, progress: progress.step / 37)
-    kept, settings = Moments(), TrainingSettings(batch_size=12, minutes=1, keep_checkpoints=True)
+    kept, settings = Moments(), training_settings(batch_size=12, minutes=1, keep_checkpoints=True)
     Trainer(linear(), Fit(), settings, TrainerOptions(CPU, checkpointer=kept)).run()
     assert not due(37, None)
     assert list(kept.moments) == [*(step for step in range(37) if due(step, None)), 37]

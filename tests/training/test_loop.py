@@ -14,7 +14,6 @@ from torch import nn
 
 from glassformer.config.errors import SettingError, TrainingFailed
 from glassformer.config.resolve import resolve
-from glassformer.config.sections import TrainingSettings
 from glassformer.models.build import build_language_model
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.language_model import LanguageModelling
@@ -24,6 +23,7 @@ from glassformer.training.events import Checkpointed, Ended, Event, Noted, Start
 from glassformer.training.loop import Trainer
 from helpers.fitting import CPU, Fit, Memory, Training, linear, trained
 from helpers.running import identical, move_clock
+from helpers.settings import training_settings
 from helpers.support import same
 
 
@@ -307,7 +307,7 @@ def test_a_batch_that_asks_for_nothing_changes_nothing() -> None:
     parts = {name: SimpleNamespace(ids=ids, bytes=6, unknown=0) for name in ("train", "validation")}
     task = LanguageModelling(parts, context=1, batch_size=1, start=1)
     assert any(task.batch(step).count == 0 for step in range(12))
-    settings = TrainingSettings(steps=12, batch_size=1)
+    settings = training_settings(steps=12, batch_size=1)
     Trainer(model, task, settings, TrainerOptions(CPU, checkpointer=Memory())).run()
     assert all(torch.isfinite(weight).all() for weight in model.parameters())
 
@@ -463,6 +463,6 @@ def test_a_gradient_that_is_not_finite() -> None:
     ],
 )
 def test_long_runs_on_a_gpu_are_compiled(device: str, steps: int, how: str) -> None:
-    assert choose_compile(TrainingSettings(), torch.device(device), steps) == how
-    assert choose_compile(TrainingSettings(), torch.device(device), steps, steady=False) == "off"
-    assert choose_compile(TrainingSettings(compile="on"), torch.device(device), 1) == "on"
+    assert choose_compile(training_settings(), torch.device(device), steps) == how
+    assert choose_compile(training_settings(), torch.device(device), steps, steady=False) == "off"
+    assert choose_compile(training_settings(compile="on"), torch.device(device), 1) == "on"

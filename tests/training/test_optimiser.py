@@ -9,13 +9,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from glassformer.config.model_section import POSITIONS
 from glassformer.config.resolve import resolve
-from glassformer.config.sections import POSITIONS, TrainingSettings
 from glassformer.models.build import build_language_model, build_predictor
 from glassformer.training.optimiser import Optimiser, decayed
 from glassformer.training.update_rules import Muon
 from helpers.fitting import Fit, linear, trained
 from helpers.running import CAUSAL, labelled, tiny
+from helpers.settings import training_settings
 from helpers.support import numbers, randomise, same
 
 OPTIMISERS = ("muon", "adamw", "momentum", "sgd")
@@ -40,7 +41,7 @@ def copied(model: nn.Module) -> dict[str, Tensor]:
 def test_gradient_descent_written_out(name: str, momentum: float, decay: float) -> None:
     """m ← μ m + g;  w ← (1 − ηλ) w − η m, the decay for the matrix alone."""
     model = linear().double()
-    optimiser = Optimiser(model, TrainingSettings(optimizer=name, lr=0.2, momentum=0.8, weight_decay=decay))
+    optimiser = Optimiser(model, training_settings(optimizer=name, lr=0.2, momentum=0.8, weight_decay=decay))
     expected, memory = copied(model), {key: torch.zeros_like(value) for key, value in copied(model).items()}
     for step, factor in enumerate([1.0, 0.5, 0.25, 2.0]):
         gradients = gradients_at(step, model)
@@ -57,7 +58,7 @@ def test_adamw_written_out() -> None:
     """m and v are running averages of g and g², freed of their bias; w ← (1 − ηλ) w − η m̂ / (√v̂ + ε)."""
     model = linear().double()
     b1, b2, lr, decay = 0.7, 0.9, 0.05, 0.6
-    settings = TrainingSettings(optimizer="adamw", lr=lr, beta1=b1, beta2=b2, weight_decay=decay)
+    settings = training_settings(optimizer="adamw", lr=lr, beta1=b1, beta2=b2, weight_decay=decay)
     optimiser = Optimiser(model, settings)
     expected = copied(model)
     m = {key: torch.zeros_like(value) for key, value in expected.items()}
@@ -95,7 +96,7 @@ def test_updates_are_those_of_torch_bit_for_bit(optimizer: str) -> None:
     model = build_language_model(resolve({}, tiny("lstm")).model, vocab=13)
     other = copy.deepcopy(model)
     decay = 0.5 if optimizer == "adamw" else 0.0
-    ours = Optimiser(model, TrainingSettings(optimizer=optimizer, lr=0.01, momentum=0.9, weight_decay=decay))
+    ours = Optimiser(model, training_settings(optimizer=optimizer, lr=0.01, momentum=0.9, weight_decay=decay))
     theirs = TORCHS[optimizer](other)
     for step in range(5):
         give(model, gradients_at(step, model))
@@ -120,11 +121,10 @@ def test_an_update_does_without_the_compiler() -> None:
     """Importing it takes longer than a small training."""
     code = """
 import sys, torch
-from glassformer.config.sections import TrainingSettings
 from glassformer.training.optimiser import Optimiser
 for name in ("adamw", "muon", "momentum"):
     model = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Linear(5, 2))
-    optimiser = Optimiser(model, TrainingSettings(optimizer=name, lr=0.1))
+    optimiser = Optimiser(model, training_settings(optimizer=name, lr=0.1))
     model(torch.ones(2, 3)).sum().backward()
     optimiser.step(1.0)
     optimiser.zero()
@@ -136,7 +136,7 @@ print("torch._dynamo" in sys.modules)
 
 def test_muon_is_for_matrices_and_adamw_for_the_rest() -> None:
     model = build_language_model(resolve({}, tiny(model__tied=False)).model, vocab=13)
-    optimiser = Optimiser(model, TrainingSettings(optimizer="muon"))
+    optimiser = Optimiser(model, training_settings(optimizer="muon"))
     by_muon = [w for part in optimiser.parts if isinstance(part, Muon) for group in part.groups for w in group.weights]
     names = {optimiser.names[id(weight)] for weight in by_muon}
     blocks = {name for name, weight in model.encoder.blocks.named_parameters() if weight.dim() == 2}
@@ -150,7 +150,7 @@ def test_the_rate_can_be_a_tensor(optimizer: str) -> None:
     """One that is filled anew before each step, as a CUDA graph needs it."""
     model = randomise(build_language_model(resolve({}, tiny()).model, vocab=13))
     twin = copy.deepcopy(model)
-    settings = TrainingSettings(optimizer=optimizer, lr=0.03, weight_decay=0.2)
+    settings = training_settings(optimizer=optimizer, lr=0.03, weight_decay=0.2)
     one, other = Optimiser(model, settings), Optimiser(twin, settings)
     for group in other.groups:
         group.lr = torch.zeros(())
@@ -196,7 +196,7 @@ VARIANTS = [
 def test_only_matrices_are_decayed(settings: dict[str, object], optimizer: str) -> None:
     """With no gradient, what decay touches is all that changes; by the factor 1 − ηλ, whatever the optimiser."""
     model = randomise(build_language_model(resolve({}, settings).model, vocab=13))
-    optimiser = Optimiser(model, TrainingSettings(optimizer=optimizer, lr=0.1, weight_decay=0.5))
+    optimiser = Optimiser(model, training_settings(optimizer=optimizer, lr=0.1, weight_decay=0.5))
     before = copied(model)
     for weight in model.parameters():
         weight.grad = torch.zeros_like(weight)
@@ -213,7 +213,7 @@ def test_a_bags_table_is_a_matrix_and_decayed(flags: dict[str, object], optimize
     """Its rows are what a word adds to the scores: weights of a linear map, not vectors of words."""
     config = resolve({}, {"model": "bag", "task": "classification", **flags})
     model = randomise(build_predictor(config.model, vocab=13, outputs=3))
-    optimiser = Optimiser(model, TrainingSettings(optimizer=optimizer, lr=0.1, weight_decay=0.5))
+    optimiser = Optimiser(model, training_settings(optimizer=optimizer, lr=0.1, weight_decay=0.5))
     before = copied(model)
     for weight in model.parameters():
         weight.grad = torch.zeros_like(weight)
@@ -235,7 +235,7 @@ def test_muon_in_a_reader(encoder: str) -> None:
 
 
 def by_muon(model: nn.Module) -> set[str]:
-    optimiser = Optimiser(model, TrainingSettings(optimizer="muon"))
+    optimiser = Optimiser(model, training_settings(optimizer="muon"))
     held = [id(weight) for part in optimiser.parts for group in part.groups for weight in group.weights]
     assert sorted(held) == sorted(map(id, model.parameters()))  # each by exactly one
     parts = [part for part in optimiser.parts if isinstance(part, Muon)]
@@ -246,7 +246,7 @@ def test_frozen_vectors_are_left_alone() -> None:
     config = resolve({}, {**labelled("lstm"), "task": "classification", "model.vectors_frozen": True})
     model = build_predictor(config.model, vocab=13, outputs=3)
     for name in OPTIMISERS:
-        optimiser = Optimiser(model, TrainingSettings(optimizer=name))
+        optimiser = Optimiser(model, training_settings(optimizer=name))
         held = {optimiser.names[id(w)] for part in optimiser.parts for group in part.groups for w in group.weights}
         assert held == {name for name, _ in model.named_parameters()} - {"embed.table.weight"}
 
@@ -289,7 +289,7 @@ def test_decay_is_decoupled_and_l2_is_not() -> None:
 
 @pytest.mark.parametrize("optimizer", OPTIMISERS)
 def test_state_by_name_brings_another_to_the_same_place(optimizer: str) -> None:
-    settings = TrainingSettings(optimizer=optimizer, lr=0.03)
+    settings = training_settings(optimizer=optimizer, lr=0.03)
     model = randomise(build_language_model(resolve({}, tiny("lstm")).model, vocab=13))
     one = Optimiser(model, settings)
     for step in range(3):

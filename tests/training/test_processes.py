@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from glassformer.config.errors import SettingError
-from glassformer.config.sections import TrainingSettings
 from glassformer.training.context import TrainerOptions
 from glassformer.training.distributed.processes import Processes
 from glassformer.training.loop import Trainer
@@ -28,6 +27,7 @@ from helpers.running import (
     tiny,
     train_here,
 )
+from helpers.settings import training_settings
 from helpers.tables import opinions, write_table
 
 
@@ -128,6 +128,6 @@ def test_a_batch_that_cannot_be_shared() -> None:
         Trainer(
             linear(),
             Fit(8),
-            TrainingSettings(batch_size=2),
+            training_settings(batch_size=2),
             TrainerOptions(torch.device("cpu"), checkpointer=Memory(), processes=Processes(0, 3)),
         )

@@ -4,14 +4,14 @@ import math
 
 import pytest
 
-from glassformer.config.sections import TrainingSettings
 from glassformer.training.events import Stepped
 from glassformer.training.schedule import rate_factor
 from helpers.fitting import Fit, linear, trained
+from helpers.settings import training_settings
 
 
 def factors(total: int, **settings: object) -> list[float]:
-    made = TrainingSettings(steps=total, **settings)  # type: ignore[arg-type]
+    made = training_settings(steps=total, **settings)  # type: ignore[arg-type]
     return [rate_factor(made, step, step / total, total) for step in range(total)]
 
 
@@ -36,7 +36,7 @@ def test_cosine() -> None:
     for step in range(10, 200):
         assert rates[step] == pytest.approx(0.2 + 0.8 * (1 + math.cos(math.pi * step / 200)) / 2)
     assert rates[10:] == sorted(rates[10:], reverse=True)
-    settings = TrainingSettings(steps=200, schedule="cosine", lr_floor=0.2)
+    settings = training_settings(steps=200, schedule="cosine", lr_floor=0.2)
     assert rate_factor(settings, 200, 1.0, 200) == pytest.approx(0.2)
     assert rate_factor(settings, 100, 0.5, 200) == pytest.approx(0.6)
     assert rate_factor(settings, 300, 1.5, 200) == pytest.approx(0.2)  # never back up
@@ -53,7 +53,7 @@ def test_inverse_square_root() -> None:
 @pytest.mark.parametrize("schedule", ["cosine", "inverse-sqrt", "constant"])
 def test_where_time_decides_warm_up_is_over_after_its_updates_or_a_tenth_of_the_time(schedule: str) -> None:
     """And then the schedule goes on, be there few updates or many: 20 slow ones must not all be at the full rate."""
-    settings = TrainingSettings(minutes=1, schedule=schedule, warmup=40, lr_floor=0.0)
+    settings = training_settings(minutes=1, schedule=schedule, warmup=40, lr_floor=0.0)
     assert rate_factor(settings, 1, 0.01, None) == pytest.approx(0.1)  # 2 of 40 updates, but a tenth of a tenth
     assert rate_factor(settings, 29, 0.01, None) == pytest.approx(0.75)
     assert rate_factor(settings, 3, 0.08, None) == pytest.approx(0.8)
@@ -72,8 +72,8 @@ def test_the_loop_uses_it() -> None:
 
 def test_the_way_of_the_rate_may_be_that_of_a_longer_run() -> None:
     """As in a refit, which stops where the weights were best."""
-    whole = TrainingSettings(steps=100, warmup=7)
-    part = TrainingSettings(steps=30, warmup=7, schedule_steps=100)
+    whole = training_settings(steps=100, warmup=7)
+    part = training_settings(steps=30, warmup=7, schedule_steps=100)
     for step in range(30):
         assert rate_factor(part, step, step / 30, 30) == rate_factor(whole, step, step / 100, 100)
     assert rate_factor(part, 99, 1.0, 30) == rate_factor(whole, 99, 0.99, 100)

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from glassformer.config.errors import TrainingFailed
-from glassformer.config.sections import TrainingSettings
 from glassformer.training.context import TrainerOptions
 from glassformer.training.loop import Trainer
 from glassformer.training.step import TrainingStep
 from helpers.fitting import Fit, Memory, Training, linear
+from helpers.settings import training_settings
 
 
 def step_of() -> TrainingStep:
@@ -64,7 +64,7 @@ def test_a_training_that_is_over_holds_nothing() -> None:
     trainer = Trainer(
         linear(),
         Fit(),
-        TrainingSettings(batch_size=12, steps=3),
+        training_settings(batch_size=12, steps=3),
         TrainerOptions(torch.device("cpu"), checkpointer=Memory(), listen=[].append),
     )
     trainer.run()

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from glassformer.config.encoders import DECODERS, ENCODERS
+from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import SettingError
+from glassformer.config.model_section import DECODERS
 from glassformer.config.presets import IMAGE, MIXED, TABLE, TEXT, TRANSLATION
 from glassformer.config.resolve import Config, keys, resolve, with_epochs
 from glassformer.trials.tune import default_spaces

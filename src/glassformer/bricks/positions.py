@@ -13,7 +13,7 @@ from glassformer.bricks import AnyVectors, Index, Vectors
 from glassformer.bricks.kernels import cpu as cpu_kernels
 from glassformer.bricks.kernels.gpu import waves
 from glassformer.bricks.tap import Brick, Changes, Recorded, record_output
-from glassformer.config.sections import Scaling
+from glassformer.config.model_section import Scaling
 
 
 def sine_cosine(index: Int[Tensor, "*rest"], width: int) -> AnyVectors:

@@ -31,6 +31,7 @@ from glassformer.config.presets import (
 )
 from glassformer.config.resolve import (
     ALIASES,
+    FIELDS,
     SECTIONS,
     check_config,
     check_ranges,
@@ -300,9 +301,8 @@ def _flag(name: str) -> str:
 def _add_settings(group: argparse._ActionsContainer, section: str) -> None:
     """Every setting of a section as `--section.key`, with short names for what people type most."""
     short = {key: _flag(name) for name, key in reversed(ALIASES.items())}  # of two, the first
-    for field in dataclasses.fields(SECTIONS[section]):
-        key = f"{section}.{field.name}"
-        if key == "data.path":
+    for key, field in FIELDS.items():
+        if key.partition(".")[0] != section or key == "data.path":
             continue
         kind = kind_of(field)[0]
         alone: dict[str, Any] = {"nargs": "?", "const": TRUE} if key in short and kind is bool else {}
@@ -321,10 +321,10 @@ def _help(key: str, field: dataclasses.Field[Any]) -> str:
     rule: Rule = field.metadata["rule"]
     choices = tuple(dict.fromkeys((*ENCODERS, *own_names(key)))) if key == "model.encoder" else choices_of(key, rule)
     text = help_texts()[key] + (f": {', '.join(choices)}" if choices else "")
-    if field.default is not None:
-        text += f" (default {value_text(field.default)})"
+    if rule.default is not None:
+        text += f" (default {value_text(rule.default)})"
     for task, kind in (("labels", TEXT), (TRANSLATION, TRANSLATION), (CPU_TRANSLATION, CPU_TRANSLATION)):
-        text += _starts(task, kind, key, field.default)
+        text += _starts(task, kind, key, rule.default)
     return text.replace("%", "%%")
 
 

@@ -1,88 +1,82 @@
-"""The encoders by name: what each can do, which settings it uses, and where these start; known without torch."""
+"""The encoders by name: what each can do, which settings it has, and where these start; known without torch."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import Field, dataclass, field
 from typing import Any
 
 from glassformer.config.errors import SettingError, refuse_unknown, unknown
+from glassformer.config.model_section import (
+    ENCODER_SETTINGS,
+    RECURRENT,
+    ContextSettings,
+    ModelSettings,
+    SequenceSettings,
+)
 from glassformer.config.plugins import own_names, own_part
 from glassformer.config.presets import SIZES, STYLES, TEXT, dotted, read_settings
-
-RECURRENT = ("lstm", "gru", "rnn")
-DECODERS = ("transformer", *RECURRENT)
-"""The encoders that can also write a translation: they read a second text beside their own."""
-ENCODER_KEYS = ("bidirectional", "initial")
-"""Settings that a decoder has no use for: it reads one way, and starts from its source."""
-
-WORD_KEYS = ("word_dropout", "embed_width", "vectors", "vectors_frozen")
-HEAD_KEYS = ("pool", "head_layers", "head_hidden", "head_activation", "head_bias", "causal", *WORD_KEYS)
-PAIR_KEYS = ("decoder", "decoder_layers", "decoder_from", "attention", "input_feeding", "shared")
-BEGUN_KEYS = ("from_run", "vocab", "head_transform", "unit")
-"""Settings of models that someone has trained before, here or elsewhere."""
-GROUPS = {"@words": WORD_KEYS, "@head": HEAD_KEYS, "@pair": PAIR_KEYS, "@begun": BEGUN_KEYS}
-"""Names in `encoders.toml` for several settings."""
-SHARED_KEYS = ("encoder", "size", "embed", "width", "context", "dropout", "tied", *HEAD_KEYS, *PAIR_KEYS, *BEGUN_KEYS)
+from glassformer.config.setting import parse, setting_fields
 
 
 @dataclass(frozen=True)
 class EncoderInfo:
-    """What is known of an encoder before torch is loaded."""
+    """Facts about an encoder that are known before torch is loaded."""
 
     summary: str
-    keys: tuple[str, ...]
-    """The settings of the `model` section it uses, beside the shared ones."""
+    settings: type[ModelSettings] = SequenceSettings
+    """The class of its settings."""
     causal: bool = True
-    """It can be built so that no output depends on a later input."""
+    """Whether it can be built so that no output depends on a later input."""
     memory: bool = False
-    """It can attend to a second sequence."""
+    """Whether it can attend to a second sequence."""
     any_width: bool = False
-    """Its input may be of another width than its output, as one-hot vectors are."""
+    """Whether its input may have another width than its output, as one-hot vectors have."""
     matrices: float = 12.0
-    """How many width × width matrices one of its layers holds: this is what makes sizes comparable."""
+    """Number of width × width matrices in one of its layers, which makes sizes comparable."""
     layers: int | None = None
-    """Its usual number of layers; None: as many as the size names."""
+    """Its usual number of layers; None: the number of the size."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that start elsewhere than the section says."""
+    """Settings whose defaults differ from those of the class."""
     ordered: bool = True
-    """It knows the order of its inputs."""
-    without: tuple[str, ...] = ()
-    """The shared settings that it has no use for."""
+    """Whether its output depends on the order of its inputs."""
     updates: int = 2000
-    """How long to learn labels where nobody says: for about so many updates."""
+    """Approximate number of updates for labels, without a budget."""
     reads: tuple[str, ...] = (TEXT,)
-    """The kinds of examples that it can learn labels of."""
+    """The kinds of examples whose labels it can learn."""
     unread: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Its settings that it has no use for, by the kind of examples."""
+    """Settings without effect, by kind of examples."""
     starts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Settings of any section, by dotted key, whose defaults differ for translation (on a CPU), or for a kind of
     examples."""
 
+    @property
+    def keys(self) -> Collection[str]:
+        """The names of its settings."""
+        return setting_fields(self.settings)
 
-def _encoder_of(table: Mapping[str, Any]) -> EncoderInfo:
+
+def _encoder_of(name: str, table: Mapping[str, Any]) -> EncoderInfo:
     fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in table.items()}
-    fields["without"] = tuple(key for name in table.get("without", ()) for key in GROUPS.get(name, (name,)))
     fields["starts"] = {kind: dotted(sections) for kind, sections in table.get("starts", {}).items()}
-    return EncoderInfo(**fields)
+    return EncoderInfo(settings=ENCODER_SETTINGS[name], **fields)
 
 
 def _read_encoders() -> dict[str, EncoderInfo]:
     tables = read_settings("encoders.toml")
     shared = tables.pop("recurrent")
     tables |= {name: {**shared, **tables[name]} for name in RECURRENT}
-    return {name: _encoder_of(table) for name, table in tables.items()}
+    return {name: _encoder_of(name, table) for name, table in tables.items()}
 
 
 ENCODERS = _read_encoders()
 
 OWN = "own"
-"""What stands for an nn.Module that a person gave to `gf.train`: no encoder of ours, and none of its settings ours."""
-OWN_INFO = EncoderInfo(
-    "a model given from Python", (), without=tuple(key for key in SHARED_KEYS if key not in ("encoder", "context"))
-)
+"""The encoder's name of an nn.Module that was passed to `gf.train`."""
+OWN_INFO = EncoderInfo("a model given from Python", ContextSettings)
 
 MODEL_ALIASES = {"bow": "bag", "dan": "average", "bilstm": "lstm:bidirectional"}
-"""Names that people type."""
+"""Short names of models."""
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "tfidf": {"weighting": "tfidf"},
@@ -91,18 +85,32 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "bidirectional": {"bidirectional": True},
     **{style: {"style": style} for style in STYLES},
 }
-"""What may follow an encoder's name after a colon."""
+"""Settings by the variant that may follow an encoder's name after a colon."""
+SEPARATOR = re.compile(r":(?=[a-z][a-z0-9_-]*(?:=|:|$))")
+"""The colon before a variant or a setting, unlike those within a value."""
 
 
 def model_name(name: str) -> tuple[str, dict[str, Any]]:
-    """`lstm:bidirectional` → its encoder, and the settings that the variant stands for."""
-    encoder, *variants = MODEL_ALIASES.get(name, name).split(":")
+    """Split `lstm:bidirectional:layers=2` into the encoder and the settings of its variants."""
+    alias, *rest = list[str](SEPARATOR.split(name))
+    encoder, *variants = [*MODEL_ALIASES.get(alias, alias).split(":"), *rest]
     settings: dict[str, Any] = {}
     for variant in variants:
+        key, given, value = variant.partition("=")
+        if given:
+            settings[key] = parse(f"model.{key}", _field(key), value)
+            continue
         usable = [other for other, keys in VARIANTS.items() if set(keys) <= set(encoder_info(encoder).keys)]
         refuse_unknown(f"variant of {encoder}", variant, usable)
         settings |= VARIANTS[variant]
     return encoder, settings
+
+
+def _field(key: str) -> Field[Any]:
+    """Return the setting of this name of any encoder, which `resolve` refuses where it is not used."""
+    fields = {name: field for info in ENCODERS.values() for name, field in setting_fields(info.settings).items()}
+    refuse_unknown("setting of the model", key, fields)
+    return fields[key]
 
 
 def encoder_info(name: str) -> EncoderInfo:
@@ -115,21 +123,20 @@ def encoder_info(name: str) -> EncoderInfo:
 
 
 def is_own_model(name: str) -> bool:
-    """Whether it is a whole model of a person's own: given from Python, or registered."""
+    """Return whether it is a whole model of the user: given from Python, or registered."""
     return name == OWN or own_part("model", name) is not None
 
 
 def size_of(name: str, encoder: str) -> dict[str, int]:
-    """The settings a size stands for.
+    """Return the settings of a size.
 
-    The table is the Transformer's. Another encoder takes its usual depth, and the width at which its matrices hold as
-    many numbers as that Transformer's: models of one size name are then comparable.
+    The table is for the Transformer. Another encoder has its usual depth, and the width at which its matrices have as
+    many weights as that Transformer, which makes models of the same size comparable.
     """
     refuse_unknown("size", name, SIZES)
     size, info = SIZES[name], encoder_info(encoder)
     if info.layers is None:
-        used = {*info.keys, *SHARED_KEYS}.difference(info.without)
-        return {key: value for key, value in size.items() if key in used}
+        return {key: value for key, value in size.items() if key in info.keys}
     weights = 12 * size["layers"] * size["width"] ** 2
     width = math.sqrt(weights / (info.matrices * info.layers))
     return {"layers": info.layers, "width": max(8, round(width / 8) * 8)}

@@ -1,4 +1,4 @@
-"""From what a person said to a whole configuration: defaults < task < size < style < data < file < flag."""
+"""Resolve files and flags to a whole configuration: defaults < task < size < style < data < file < flag."""
 
 import dataclasses
 import functools
@@ -8,45 +8,70 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.config import encoders, presets
-from glassformer.config.data_section import ALL_COLUMNS
+from glassformer.config.data_section import ALL_COLUMNS, DataSettings
 from glassformer.config.errors import SettingError, refuse_unknown, unknown, with_article
 from glassformer.config.limits import read_text
+from glassformer.config.model_section import (
+    DECODERS,
+    ENCODER_KEYS,
+    ENCODER_SETTINGS,
+    LAYERWISE,
+    RECURRENT,
+    LayerSettings,
+    ModelSettings,
+    SequenceSettings,
+    Transformer,
+)
 from glassformer.config.plugins import own_part
-from glassformer.config.sections import LAYERWISE, DataSettings, ModelSettings, TokenizerSettings, TrainingSettings
-from glassformer.config.setting import check_value, docstrings_of_fields, parse
+from glassformer.config.sections import TokenizerSettings, TrainingSettings
+from glassformer.config.setting import OpenSettings, check_value, docstrings_of_fields, parse, setting_fields
 
-SECTIONS: dict[str, type[Any]] = {
-    "data": DataSettings,
-    "tokenizer": TokenizerSettings,
-    "model": ModelSettings,
-    "training": TrainingSettings,
+SECTIONS: dict[str, list[type[Any]]] = {
+    "data": [DataSettings],
+    "tokenizer": [TokenizerSettings],
+    "model": [Transformer, *ENCODER_SETTINGS.values()],
+    "training": [TrainingSettings],
 }
-FIELDS = {f"{name}.{field.name}": field for name, section in SECTIONS.items() for field in dataclasses.fields(section)}
+"""The classes of each section; the encoder selects the class of the section `model`."""
+FIELDS: dict[str, dataclasses.Field[Any]] = {}
 """Every setting by its dotted key."""
 
 
 @functools.cache
 def help_texts() -> dict[str, str]:
     """Return the help text of every setting by dotted key."""
-    return presets.dotted({name: docstrings_of_fields(section) for name, section in SECTIONS.items()})
+    texts = ({name: docstrings_of_fields(one)} for name, classes in SECTIONS.items() for one in classes)
+    return {key: text for section in texts for key, text in presets.dotted(section).items()}
 
+
+def add_settings(section: str, settings: type[Any]) -> None:
+    """Make the settings of a class known, as those of a registered encoder."""
+    SECTIONS[section].append(settings)
+    for name, field in setting_fields(settings).items():
+        FIELDS.setdefault(f"{section}.{name}", field)
+    help_texts.cache_clear()
+
+
+for _name, _classes in SECTIONS.items():
+    for _class in list(_classes):
+        add_settings(_name, _class)
 
 _NAMES = presets.read_settings("names.toml")
 ALIASES: dict[str, str] = _NAMES["short"]
-"""Short names that people type; each stands for one key."""
+"""Dotted keys by short name."""
 NAMES_ELSEWHERE = {name: key for key, names in _NAMES["elsewhere"].items() for name in names.split()}
-"""A setting's dotted key, by each of the names that it has in other libraries."""
+"""Dotted keys by the names that settings have in other libraries."""
 
-WORDS = (presets.TEXT, presets.MIXED)
+KINDS_WITH_WORDS = (presets.TEXT, presets.MIXED)
 """The kinds of examples that have words."""
 
 GROUPS = {
     "@packed": presets.PACKED,
     "@labelling": presets.LABELLING,
-    "@recurrent": encoders.RECURRENT,
+    "@recurrent": RECURRENT,
     "unset": (None,),
 }
-"""Words in `needs.toml` for several values, and for none."""
+"""Names in `needs.toml` for several values, and for None."""
 
 
 def _needed_values(values: Iterable[Any]) -> tuple[Any, ...]:
@@ -57,7 +82,7 @@ NEEDS = {
     setting: {other: _needed_values(values) for other, values in needed.items()}
     for setting, needed in presets.dotted(presets.read_settings("needs.toml")).items()
 }
-"""What the others must be, by setting."""
+"""Required values of other settings, by setting."""
 VALUE_NEEDS: dict[tuple[str, Any], dict[str, tuple[Any, ...]]] = {
     ("model.attention", LAYERWISE): {"task": (presets.TRANSLATION,), "model.decoder": ("transformer",)},
     ("data.extra_columns", ALL_COLUMNS): {"task": presets.LABELLING},
@@ -66,12 +91,12 @@ VALUE_NEEDS: dict[tuple[str, Any], dict[str, tuple[Any, ...]]] = {
 
 
 BUDGETS = ("training.steps", "training.epochs", "training.minutes")
-"""How long to train, one way or another."""
-OF_ENCODER = ("model.layers", "model.width", "model.bidirectional")
-"""What an encoder decides for itself, whatever its decoder."""
+"""Settings of the length of training, of which one may be given."""
+ENCODER_DEFAULT_KEYS = ("model.layers", "model.width", "model.bidirectional")
+"""Settings whose defaults are those of the encoder, whatever its decoder."""
 
-OF_OUR_ATTENTION = ("model.kv_heads", "model.scale", "model.output_projection", "model.qk_norm")
-"""What attention of a person's own does not know."""
+BUILT_IN_ATTENTION_KEYS = ("model.kv_heads", "model.scale", "model.output_projection", "model.qk_norm")
+"""Settings without effect on a registered attention."""
 KINDS_IN_WORDS = {
     presets.TEXT: "texts",
     presets.TABLE: "tables",
@@ -82,7 +107,7 @@ KINDS_IN_WORDS = {
 
 @dataclass(frozen=True)
 class Config:
-    """A whole, checked configuration."""
+    """A complete, checked configuration."""
 
     task: str
     data: DataSettings
@@ -91,26 +116,34 @@ class Config:
     training: TrainingSettings
 
     def get(self, key: str) -> Any:
-        """A setting by its dotted key, or the task whose settings these are."""
+        """Return a setting by its dotted key, or the task of ours whose settings these are; None if it is not used."""
         if key == "task":
             return presets.settings_task(self.task)
         section, name = key.split(".")
-        return getattr(getattr(self, section), name)
+        decoder = self.decoder_settings
+        if section == "model" and decoder is not None and name not in setting_fields(type(self.model)):
+            return getattr(decoder, name, None)
+        return getattr(getattr(self, section), name, None)
+
+    @property
+    def decoder_settings(self) -> LayerSettings | None:
+        """The settings of a translator's decoder that is of another kind than its encoder."""
+        return self.model.decoder_settings if isinstance(self.model, SequenceSettings) else None
 
     def idle(self, key: str) -> str | None:
-        """Why a setting does nothing here, if so."""
+        """Return the reason if a setting has no effect here."""
         section, name = key.split(".")
-        encoder, decoder = self.model.encoder, self.model.decoder
-        writes = self.get("task") == presets.TRANSLATION and decoder is not None and name not in encoders.ENCODER_KEYS
-        if section == "model" and not any(name in used_keys(user) for user in (encoder, *([decoder] * writes)) if user):
+        encoder, decoder = self.model.encoder, self.decoder_settings
+        by_decoder = decoder is not None and name in setting_fields(type(decoder)) and name not in ENCODER_KEYS
+        if section == "model" and name not in setting_fields(type(self.model)) and not by_decoder:
             users = ", ".join(other for other in encoders.ENCODERS if name in used_keys(other))
             head = key == "model.layers" and "head_layers" in used_keys(encoder)
             instead = f"; the hidden layers of {encoder} are model.head_layers" if head else ""
             return f"{key} is not used by {encoder}; it belongs to {users}{instead}"
         if section == "model" and name in encoders.encoder_info(encoder).unread.get(self.data.kind, ()):
             return f"{key} is not used by {encoder} on {KINDS_IN_WORDS[self.data.kind]}"
-        own = own_part("attention", self.model.scores)
-        if own is not None and key in OF_OUR_ATTENTION and self.get("task") != presets.TRANSLATION:
+        own = own_part("attention", self.get("model.scores"))
+        if own is not None and key in BUILT_IN_ATTENTION_KEYS and self.get("task") != presets.TRANSLATION:
             return f"{key} does nothing with {own}"  # a translator looks at its source with ours
         if key == "data.fold" and self.data.folds is None:
             return "data.fold does nothing without data.folds"
@@ -118,7 +151,7 @@ class Config:
             return f"{key} does nothing without --from: what is new has to be trained"
         if key == "training.layer_decay" and self.get("task") in presets.LABELLING and self.training.last_blocks == 0:
             return f"{key} does nothing while training.last_blocks is 0: no block is trained"
-        if key == "model.buckets" and self.model.ngrams == 1 and not self.model.words:
+        if key == "model.buckets" and self.get("model.ngrams") == 1 and not self.get("model.words"):
             return "model.buckets does nothing while model.ngrams is 1; it goes with runs, model.ngrams 2 or more"
         for other, values in VALUE_NEEDS.get((key, self.get(key)), NEEDS.get(key, {})).items():
             if self.get(other) not in values:
@@ -128,16 +161,16 @@ class Config:
 
     @property
     def is_finetuned(self) -> bool:
-        """It starts from what another run has learned."""
+        """Whether it is initialised from another run."""
         return self.model.from_run is not None or self.model.decoder_from is not None
 
     @property
     def framed(self) -> bool:
-        """START and END stand around each text: its encoder knows where it begins and ends."""
+        """Whether START and END enclose each text, since its encoder knows the order of tokens."""
         return encoders.encoder_info(self.model.encoder).ordered
 
     def to_dict(self) -> dict[str, Any]:
-        """What a run saves: every setting that does something."""
+        """Return every setting that has an effect, as a run saves them."""
         out: dict[str, Any] = {"task": self.task, **{name: {} for name in SECTIONS}}
         for key in keys():
             if self.idle(key) is None:
@@ -147,12 +180,12 @@ class Config:
 
 
 def used_keys(encoder: str) -> tuple[str, ...]:
-    info = encoders.encoder_info(encoder)
-    return (*(key for key in encoders.SHARED_KEYS if key not in info.without), *info.keys)
+    """Return the names of an encoder's settings."""
+    return tuple(encoders.encoder_info(encoder).keys)
 
 
 def keys() -> list[str]:
-    """Every dotted key."""
+    """Return every dotted key."""
     return list(FIELDS)
 
 
@@ -160,7 +193,7 @@ DATA_PATHS = ("data.path", "data.validation", "data.test", "data.source_file", "
 """Settings that name the data, which may have moved since training."""
 OTHER_PATHS = ("model.from_run", "model.decoder_from", "model.vectors", "tokenizer.file")
 """Settings that name other files, which only a new training run reads."""
-FIXED = ("training.optimizer", "training.loss", "training.last_blocks", "training.choose_by")
+BOUND_TRAINING_KEYS = ("training.optimizer", "training.loss", "training.last_blocks", "training.choose_by")
 """Training settings that the optimiser's state, the outputs or the best score depend on."""
 
 
@@ -168,12 +201,12 @@ def bound_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the task and the settings, by dotted key, that trained weights depend on: all but paths and those
     training settings that may change when a run is resumed."""
     training = (key for key in FIELDS if key.startswith("training."))
-    free = {*DATA_PATHS, *OTHER_PATHS, *training}.difference(FIXED)
+    free = {*DATA_PATHS, *OTHER_PATHS, *training}.difference(BOUND_TRAINING_KEYS)
     return {key: value for key, value in names_in(settings) if key not in free}
 
 
-OF_COLUMNS = ("data.text", "data.label", "data.extra_columns")
-"""Settings that name columns, with commas or as a list."""
+COLUMN_KEYS = ("data.text", "data.label", "data.extra_columns")
+"""Settings that name columns, separated by commas or as a list."""
 
 
 def full_key(name: str) -> str:
@@ -190,17 +223,21 @@ def known_elsewhere(name: str) -> str | None:
 
 
 def names_in(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Settings by their names as a person wrote them, those of a section with its name before them."""
+    """Yield settings by the names that the user wrote, those of a section after its name."""
     for key, value in settings.items():
         name = str(key)  # YAML reads some keys as numbers or truths
-        if name in SECTIONS and (isinstance(value, Mapping) or value is None):
+        if isinstance(value, OpenSettings):
+            if name != value.section:
+                raise SettingError(f"{name} does not take {with_article(value)}, which belongs to {value.section}")
+            yield from value.given().items()
+        elif name in SECTIONS and (isinstance(value, Mapping) or value is None):
             yield from ((f"{name}.{inner_key}", inner) for inner_key, inner in (value or {}).items())
         else:
             yield name, value
 
 
 def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested sections, dotted keys and short names, all to dotted keys; unknown ones are refused."""
+    """Convert sections, dotted keys and short names to dotted keys; refuse unknown ones."""
     flat: dict[str, Any] = {}
     for name, value in names_in(settings):
         if name == "task":
@@ -211,7 +248,7 @@ def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
             if (elsewhere := known_elsewhere(name)) is not None:
                 raise SettingError(f"unknown setting '{name}'; it is called {elsewhere} here")
             raise SettingError(unknown("setting", key, [*FIELDS, *ALIASES]))
-        if key in OF_COLUMNS and isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+        if key in COLUMN_KEYS and isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
             value = ",".join(value)
         flat[key] = parse(key, FIELDS[key], value)
     if "model.encoder" in flat:
@@ -221,14 +258,14 @@ def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_flags(file: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a file and of flags, by dotted key; flags win, and how long to train is theirs if they say so."""
+    """Merge the settings of a file and of flags, by dotted key; a budget among the flags replaces that of the file."""
     if any(flags.get(budget) is not None for budget in BUDGETS):
         file = {key: value for key, value in file.items() if key not in BUDGETS}
     return {**file, **flags}
 
 
 def check_ranges(flat: Mapping[str, Any]) -> None:
-    """Refuse values, by dotted key, that no other setting could make right."""
+    """Refuse values, by dotted key, that are out of range whatever the other settings are."""
     for key, value in flat.items():
         if key != "task":
             check_value(key, FIELDS[key], value)
@@ -242,10 +279,10 @@ def resolve(
     starts: Mapping[str, Any] | None = None,
     strict: bool = True,
 ) -> Config:
-    """The configuration that a file and flags ask for; `facts` is what the data says where they say nothing.
+    """Return the configuration of a file and flags, with `facts` about the data where they set nothing.
 
-    `starts`: where settings start for this very data; a size or style that was asked for beats it.
-    Keys that the chosen encoder or task does not use are errors, not decoration (unless not `strict`: a run's own).
+    `starts`: defaults for this data set; a size or style that is set takes precedence. If `strict`, flags and settings
+    of the model that the encoder or the task does not use are errors; a run's own settings are not checked.
     """
     flags = flatten(flags)
     said = with_flags(flatten(file), flags)
@@ -257,15 +294,21 @@ def resolve(
     kind = said.get("data.kind") or facts.get("data.kind") or presets.TEXT
     refuse_unknown("data.kind", kind, KINDS_IN_WORDS)
     merged = {**defaults(settings_of, kind, encoder, {**parts, **said}, starts or {}), **facts, **said}
-    sections = {
-        name: section(**{key.split(".")[1]: value for key, value in merged.items() if key.startswith(f"{name}.")})
-        for name, section in SECTIONS.items()
+    values = {
+        section: {key.partition(".")[2]: value for key, value in merged.items() if key.startswith(f"{section}.")}
+        for section in SECTIONS
     }
-    config = Config(task=task, **sections)
+    config = Config(
+        task=task,
+        data=DataSettings(**values["data"]),
+        tokenizer=TokenizerSettings(**values["tokenizer"]),
+        model=_model(encoder, values["model"]),
+        training=TrainingSettings.complete(values["training"]),
+    )
     _check_reads(config)
-    if settings_of == presets.TRANSLATION and config.model.norm == "batch":
+    if settings_of == presets.TRANSLATION and config.get("model.norm") == "batch":
         raise SettingError("model.norm batch would let padding and other pairs into a translation; rms or layer?")
-    own = own_part("attention", config.model.scores)
+    own = own_part("attention", config.get("model.scores"))
     if own is not None and config.data.documents_apart and not own.takes("seen"):
         raise SettingError(f"{own} cannot keep documents apart (data.documents_apart): forward has no parameter `seen`")
     for key in said if strict else ():
@@ -275,23 +318,40 @@ def resolve(
     return config
 
 
+def _model(encoder: str, values: Mapping[str, Any]) -> ModelSettings:
+    """Return the complete settings of a model; `values`: those of its encoder and its decoder."""
+    model = encoders.encoder_info(encoder).settings.complete({**values, "encoder": encoder})
+    decoder = values.get("decoder")
+    if not isinstance(model, SequenceSettings) or decoder in (None, encoder):
+        return model
+    other = encoders.encoder_info(decoder).settings
+    assert issubclass(other, LayerSettings)
+    return replace(
+        model, decoder_settings=other.complete({**values, "encoder": decoder, "layers": model.decoder_layers})
+    )
+
+
 def defaults(task: str, kind: str, encoder: str, said: Mapping[str, Any], starts: Mapping[str, Any]) -> dict[str, Any]:
-    """By dotted key: by task, kind of data, encoder, the data itself (`starts`), size and style."""
+    """Return defaults by dotted key, for a task, kind of data, encoder, data set (`starts`), size and style."""
     info = encoders.encoder_info(encoder)
     general: dict[str, Any] = {}
     if task == presets.TRANSLATION:
         decoder = decoder_for(encoder, said)
         writer = encoders.encoder_info(decoder)
         if not writer.memory:
-            able = " or ".join(encoders.DECODERS)
+            able = " or ".join(DECODERS)
             raise SettingError(f"{decoder} cannot attend to a second text: model.decoder {able} can")
         writing = writer.starts.get(presets.TRANSLATION, {})
         general = {
             **of_model(writer.defaults),
             **presets.STARTS[presets.TRANSLATION],
-            # how large it is, an encoder decides; the decoder, which has the head, how both are trained
-            **{key: value for key, value in writing.items() if key not in OF_ENCODER},
-            **{key: value for key, value in info.starts.get(presets.TRANSLATION, {}).items() if key in OF_ENCODER},
+            # The encoder determines the size; the decoder, which has the head, determines how both are trained.
+            **{key: value for key, value in writing.items() if key not in ENCODER_DEFAULT_KEYS},
+            **{
+                key: value
+                for key, value in info.starts.get(presets.TRANSLATION, {}).items()
+                if key in ENCODER_DEFAULT_KEYS
+            },
             "model.decoder": decoder,
         }
         if decoder != encoder:
@@ -308,7 +368,7 @@ def defaults(task: str, kind: str, encoder: str, said: Mapping[str, Any], starts
     general |= {
         key: value for key, value in starts.items() if encoder in NEEDS.get(key, {}).get("model.encoder", [encoder])
     }
-    if "training.optimizer" in said:  # each has a rate of its own
+    if "training.optimizer" in said:  # the default rate depends on it
         general.pop("training.lr", None)
     if said.get("tokenizer.kind", "word") == "bpe":
         general.pop("tokenizer.lowercase", None)
@@ -325,7 +385,7 @@ def defaults(task: str, kind: str, encoder: str, said: Mapping[str, Any], starts
 
 
 def decoder_for(encoder: str, said: Mapping[str, Any]) -> str:
-    return said.get("model.decoder") or (encoder if encoder in encoders.DECODERS else encoders.DECODERS[0])
+    return said.get("model.decoder") or (encoder if encoder in DECODERS else DECODERS[0])
 
 
 def cpu_defaults(task: str, said: Mapping[str, Any]) -> dict[str, Any]:
@@ -344,16 +404,16 @@ def of_model(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_epochs(config: Config, rows: int) -> Config:
-    """A budget for so many labelled texts, where nobody gave one."""
+    """Return the configuration with the default number of epochs for this number of labelled examples."""
     rows = max(1, round(rows * config.data.train_fraction))
     updates = encoders.encoder_info(config.model.encoder).updates
-    most = presets.MOST_EPOCHS if config.data.kind in WORDS else presets.MOST_EPOCHS_OF_NUMBERS
+    most = presets.MOST_EPOCHS if config.data.kind in KINDS_WITH_WORDS else presets.MOST_EPOCHS_OF_NUMBERS
     epochs = min(most, max(presets.FEWEST_EPOCHS, round(updates * config.training.batch_size / rows)))
     return replace(config, training=replace(config.training, steps=None, epochs=float(epochs)))
 
 
 def _check_reads(config: Config) -> None:
-    """Whether the encoder can read what it is given."""
+    """Refuse an encoder that cannot read this kind of data."""
     kind, name, task = config.data.kind, config.model.encoder, config.get("task")
     if task in presets.LABELLING and not encoders.is_own_model(name) and kind not in encoders.encoder_info(name).reads:
         able = ", ".join(other for other, info in encoders.ENCODERS.items() if kind in info.reads)
@@ -368,11 +428,11 @@ CANNOT_WRITE = {
     presets.MASKED: "keeps no vector for each token: it cannot guess hidden ones",
     presets.TRANSLATION: "keeps no vector for each token: it cannot be read by a decoder",
 }
-"""What to say of an encoder that is not causal, by task."""
+"""Reasons to refuse an encoder that is not causal, by task."""
 
 
 def that_writes(config: Config) -> Config:
-    """The configuration as it is; refused, if its encoder cannot be part of what writes texts."""
+    """Return the configuration; refuse an encoder that cannot be part of a model of this task."""
     name, task = config.model.encoder, config.get("task")
     if task in CANNOT_WRITE and not encoders.is_own_model(name) and not encoders.encoder_info(name).causal:
         raise SettingError(f"{name} {CANNOT_WRITE[task]} (--model)")
@@ -382,8 +442,8 @@ def that_writes(config: Config) -> Config:
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
-    """Settings from a YAML (or JSON) file; a run's `glassformer.json` serves as well."""
-    import yaml  # not for who only asks for help
+    """Read settings from a YAML or JSON file, or from the `glassformer.json` of a run."""
+    import yaml  # slow to import, and not needed for --help
 
     try:
         value = yaml.safe_load(read_text(path, streams=True))
@@ -402,6 +462,6 @@ def read_config(path: str | Path) -> dict[str, Any]:
 
 
 def check_config(path: str) -> None:
-    """Refuse a file that is not there, or holds what is no setting; what can be read only once is not read yet."""
+    """Refuse a file that is missing or has unknown settings. A pipe, which can be read only once, is not read yet."""
     if not Path(path).exists() or Path(path).is_file():
         flatten(read_config(path))

@@ -1,11 +1,10 @@
-"""A setting: a dataclass field that carries its choices and its range, and checks itself.
-
-The docstring after the field is its help text.
-"""
+"""Settings: dataclass fields with choices and a range, whose docstring is the help text of the setting."""
 
 import ast
+import contextlib
 import dataclasses
 import datetime
+import enum
 import functools
 import inspect
 import itertools
@@ -13,24 +12,34 @@ import math
 import os
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from glassformer.config.errors import SettingError, unknown, with_article
 from glassformer.config.plugins import own_names
 
-PLAIN = (str, int, float, datetime.date)
-"""What a YAML file has for a word."""
+SCALARS = (str, int, float, datetime.date)
+"""Types of a scalar in a YAML file."""
 TRUTHS = {**dict.fromkeys(("true", "yes", "on", "1"), True), **dict.fromkeys(("false", "no", "off", "0"), False)}
 TINY = 1e-9
-"""The least of what must be above 0."""
+"""Lower bound of settings that must be above 0."""
+
+
+class Unset(enum.Enum):
+    """The value of a setting that nobody gave yet."""
+
+    UNSET = "unset"
+
+    def __repr__(self) -> str:
+        return self.value
 
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """What a setting may be."""
+    """The default of a setting and the values it may have."""
 
+    default: Any
     choices: tuple[str, ...] = ()
     least: float | None = None
     most: float | None = None
@@ -47,7 +56,70 @@ def setting(
     metavar: str | None = None,
 ) -> Any:
     """Return a dataclass field; the docstring after it is its help text."""
-    return dataclasses.field(default=default, metadata={"rule": Rule(tuple(choices), least, most, metavar)})
+    return dataclasses.field(default=default, metadata={"rule": Rule(default, tuple(choices), least, most, metavar)})
+
+
+def open_setting(
+    default: Any, *, choices: Sequence[str] = (), least: float | None = None, most: float | None = None
+) -> Any:
+    """Return a field of `OpenSettings`: unset until `complete`, so that it is known whether a caller gave it."""
+    return dataclasses.field(default=Unset.UNSET, metadata={"rule": Rule(default, tuple(choices), least, most)})
+
+
+@typing.dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(setting, open_setting))
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+class OpenSettings:
+    """A section of which a caller gives some settings, as in `gf.LSTM(layers=2)`, and `complete` the others.
+
+    Subclasses are frozen dataclasses without a decorator.
+    """
+
+    section: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        dataclasses.dataclass(frozen=True, kw_only=True, repr=False)(cls)
+
+    def __post_init__(self) -> None:
+        for name, field in setting_fields(type(self)).items():
+            if (value := getattr(self, name)) is not Unset.UNSET:
+                check_value(f"{self.section}.{name}", field, parse(f"{self.section}.{name}", field, value))
+
+    def __repr__(self) -> str:
+        values = ((field, getattr(self, field.name)) for field in dataclasses.fields(self))
+        shown = (f"{field.name}={value!r}" for field, value in values if value != field.default)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def given(self) -> dict[str, Any]:
+        """Return the settings that have a value, by dotted key."""
+        values = {f"{self.section}.{name}": getattr(self, name) for name in setting_fields(type(self))}
+        return {key: value for key, value in values.items() if value is not Unset.UNSET}
+
+    @classmethod
+    def complete(cls, values: Mapping[str, Any]) -> Self:
+        """Return settings with these values, and for all others the default or what follows from the rest."""
+        fields = setting_fields(cls)
+        settings = cls(**{name: values.get(name, field.metadata["rule"].default) for name, field in fields.items()})
+        derived = {name: value for name, value in settings.derived().items() if getattr(settings, name) is None}
+        settings = dataclasses.replace(settings, **derived)
+        settings.check()
+        return settings
+
+    def derived(self) -> dict[str, Any]:
+        """Return the values that follow from other settings; they apply where a setting is None."""
+        return {}
+
+    def check(self) -> None:
+        """Refuse settings that contradict each other."""
+
+
+_fields: dict[Any, dict[str, dataclasses.Field[Any]]] = {}
+
+
+def setting_fields(section: type[Any]) -> dict[str, dataclasses.Field[Any]]:
+    """Return the settings among the fields of a dataclass, by name."""
+    if section not in _fields:
+        _fields[section] = {field.name: field for field in dataclasses.fields(section) if "rule" in field.metadata}
+    return _fields[section]
 
 
 @functools.cache
@@ -57,24 +129,26 @@ def _classes_in(file: str) -> dict[str, ast.ClassDef]:
 
 
 def docstrings_of_fields(section: type) -> dict[str, str]:
-    """Return the docstring of each field of a section by the field's name."""
+    """Return the docstring of each field of a section, and of the classes that it extends, by the field's name."""
     texts = {}
-    for field, docstring in itertools.pairwise(_classes_in(inspect.getfile(section))[section.__name__].body):
-        match field, docstring:
-            case ast.AnnAssign(target=ast.Name(name)), ast.Expr(value=ast.Constant(value=str(text))):
-                texts[name] = " ".join(text.split())
+    for parent in reversed(section.__mro__[:-1]):
+        with contextlib.suppress(KeyError, OSError, TypeError):  # a class defined in a notebook has no file
+            for field, docstring in itertools.pairwise(_classes_in(inspect.getfile(parent))[parent.__name__].body):
+                match field, docstring:
+                    case ast.AnnAssign(target=ast.Name(name)), ast.Expr(value=ast.Constant(value=str(text))):
+                        texts[name] = " ".join(text.split())
     return texts
 
 
 def kind_of(field: dataclasses.Field[Any]) -> tuple[type, bool]:
-    """The plain type of a field, and whether None may stand for it: `int | None`, or None until it is filled in."""
+    """Return the plain type of a setting, and whether it may be None: `int | None`, or derived from others."""
     kinds = typing.get_args(field.type)
     plain = next((kind for kind in kinds if kind is not types.NoneType), field.type)
-    return typing.cast(type, plain), field.default is None or types.NoneType in kinds
+    return typing.cast(type, plain), field.metadata["rule"].default is None or types.NoneType in kinds
 
 
 def parse(name: str, field: dataclasses.Field[Any], value: Any) -> Any:
-    """A value from a flag, a file or Python, brought to the field's type."""
+    """Convert a value from a flag, a file or Python to the type of its field."""
     kind, optional = kind_of(field)
     named = field.metadata["rule"].choices
     if value is None or (optional and isinstance(value, str) and value.lower() in ("none", "null")):
@@ -94,25 +168,25 @@ def parse(name: str, field: dataclasses.Field[Any], value: Any) -> Any:
             if not math.isfinite(number):
                 raise ValueError
             return number
-        if isinstance(value, os.PathLike):  # a path, or what knows its folder, as a run does
+        if isinstance(value, os.PathLike):  # a path, or a run, which knows its folder
             return os.fspath(value)
-        if not isinstance(value, PLAIN):
+        if not isinstance(value, SCALARS):
             raise ValueError
         return str(value)
     except (KeyError, ValueError, TypeError):
         *others, last = named or ("true", "false")
         wanted = {bool: f"{', '.join(others)} or {last}", int: "a whole number", float: "a number", str: "text"}[kind]
-        shown = repr(value) if isinstance(value, (*PLAIN, dict, list, tuple)) else with_article(value)
+        shown = repr(value) if isinstance(value, (*SCALARS, dict, list, tuple)) else with_article(value)
         raise SettingError(f"{name} wants {wanted}, not {shown}") from None
 
 
 def value_text(value: Any) -> str:
-    """A value as a person types it."""
+    """Return a value as a person types it."""
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
 def whole(value: Any) -> int:
-    """A whole number, however it is written; else a ValueError or TypeError."""
+    """Read a whole number in any notation; raise ValueError or TypeError for anything else."""
     if isinstance(value, bool):
         raise ValueError
     try:
@@ -125,18 +199,18 @@ def whole(value: Any) -> int:
 
 
 def choices_of(name: str, rule: Rule) -> tuple[str, ...]:
-    """What a setting, by its dotted key, may be: ours, and what a person registered."""
+    """Return the choices of the setting with this dotted key, registered bricks included."""
     return (*rule.choices, *own_names(name)) if rule.choices else ()
 
 
 def check(section: str, values: Any) -> None:
-    """Hold every field of a section's dataclass against its rule."""
-    for field in dataclasses.fields(values):
-        check_value(f"{section}.{field.name}", field, getattr(values, field.name))
+    """Check every setting of a section's dataclass against its rule."""
+    for name, field in setting_fields(type(values)).items():
+        check_value(f"{section}.{name}", field, getattr(values, name))
 
 
 def check_value(name: str, field: dataclasses.Field[Any], value: Any) -> None:
-    """Hold one value, already of the field's type, against the field's rule."""
+    """Check a value that has the field's type against the field's rule."""
     rule: Rule = field.metadata["rule"]
     if value is None:
         if not kind_of(field)[1]:

@@ -141,16 +141,16 @@ class Advice:
 
     def norm(self) -> str | None:
         """A norm if the model has none."""
-        return self.put("model.norm", "rms") if self.config.model.norm == "none" else None
+        return self.put("model.norm", "rms") if self.config.get("model.norm") == "none" else None
 
     def positions(self) -> str | None:
         """Positions if the model cannot see the order of tokens."""
-        rotary = self.put("model.positions", "rotary") if self.config.model.positions == "none" else None
+        rotary = self.put("model.positions", "rotary") if self.config.get("model.positions") == "none" else None
         return rotary and f"positions, since the order of tokens is not seen ({rotary})"
 
     def attention(self) -> str | None:
         """Attention for a decoder that sees only a summary of its source."""
-        return self.put("model.attention", "additive") if self.config.model.attention == "none" else None
+        return self.put("model.attention", "additive") if self.config.get("model.attention") == "none" else None
 
     def gated(self) -> str | None:
         return "--model lstm" if self.config.model.encoder == "rnn" and not self.config.is_finetuned else None
@@ -167,7 +167,7 @@ class Advice:
         names = list(SIZES)[1:]  # the smallest is for reading its numbers, not for learning
         if model.size is not None and config.idle("model.size") is None:
             return f"--size {names[names.index(model.size) - 1]}" if model.size in names[1:] else None
-        divisible = model.width >= 2 * LEAST_WIDTH and not model.width % (4 * model.heads)
+        divisible = model.width >= 2 * LEAST_WIDTH and not model.width % (4 * (config.get("model.heads") or 4))
         if config.idle("model.width") is None and divisible:
             return self.fewer("model.width")
         return self.fewer("model.head_hidden") if (model.head_hidden or 0) >= 2 * LEAST_WIDTH else None

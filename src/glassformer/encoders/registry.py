@@ -16,8 +16,19 @@ from glassformer.bricks.positions import LearnedPositions, NoPositions, OneHotPo
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.config.encoders import ENCODERS, MODEL_ALIASES, OWN, EncoderInfo, encoder_info, is_own_model
 from glassformer.config.errors import Misuse, SettingError, with_article
+from glassformer.config.model_section import (
+    CNN,
+    LSTM,
+    RNN,
+    Average,
+    ModelSettings,
+    RecurrentSettings,
+    Scaling,
+    Transformer,
+    Window,
+)
 from glassformer.config.plugins import note_part, own_part
-from glassformer.config.sections import ModelSettings, Scaling
+from glassformer.config.resolve import add_settings
 from glassformer.encoders.base import Encoder
 from glassformer.encoders.blocks import Block, OwnAttention
 from glassformer.encoders.convolutional import CnnEncoder, IdentityEncoder, WindowEncoder
@@ -38,7 +49,8 @@ class Place:
     """Each decoder block attends to the encoder layer with the same number."""
 
 
-Build = Callable[[ModelSettings, Place], Encoder]
+Build = Callable[[Any, Place], Encoder]
+"""A function from an encoder's own class of settings."""
 
 MakeModel = TypeVar("MakeModel", bound=Callable[..., nn.Module])
 
@@ -46,7 +58,10 @@ BUILDERS: dict[str, Build] = {}
 
 
 def register_encoder(name: str, info: EncoderInfo | None = None) -> Callable[[Build], Build]:
-    """Register a builder under a name; an encoder of a user passes its `EncoderInfo`."""
+    """Register the function that builds an encoder; `info` describes an encoder of the user and its settings.
+
+    The function receives the settings, of the class `info.settings`, and the encoder's place in the model.
+    """
 
     def register(build: Build) -> Build:
         if info is not None:
@@ -54,6 +69,7 @@ def register_encoder(name: str, info: EncoderInfo | None = None) -> Callable[[Bu
             if is_own_model(name) or (name in ENCODERS and (known is None or known.__module__ != build.__module__)):
                 raise ValueError(f"there is an encoder {name} already: choose another name")
             ENCODERS[name] = info
+            add_settings("model", info.settings)
         elif name not in ENCODERS:
             raise ValueError(f"register_encoder('{name}') needs an EncoderInfo: what can it do, which settings has it?")
         BUILDERS[name] = build
@@ -99,12 +115,12 @@ def build_encoder(settings: ModelSettings, place: Place) -> Encoder:
 
 
 @register_encoder("average")
-def build_average(settings: ModelSettings, place: Place) -> Encoder:
+def build_average(settings: Average, place: Place) -> Encoder:
     return IdentityEncoder(width=place.input_width, causal=place.causal)
 
 
 @register_encoder("window")
-def build_window(settings: ModelSettings, place: Place) -> Encoder:
+def build_window(settings: Window, place: Place) -> Encoder:
     return WindowEncoder(
         width=settings.width,
         window=settings.window,
@@ -118,7 +134,7 @@ def build_window(settings: ModelSettings, place: Place) -> Encoder:
 
 
 @register_encoder("cnn")
-def build_cnn(settings: ModelSettings, place: Place) -> Encoder:
+def build_cnn(settings: CNN, place: Place) -> Encoder:
     width, layers, bias = settings.width, range(settings.layers), bool(settings.bias)
 
     def norm() -> nn.Module:
@@ -147,7 +163,7 @@ def build_cnn(settings: ModelSettings, place: Place) -> Encoder:
 @register_encoder("rnn")
 @register_encoder("lstm")
 @register_encoder("gru")
-def build_recurrent(settings: ModelSettings, place: Place) -> Encoder:
+def build_recurrent(settings: RecurrentSettings, place: Place) -> Encoder:
     if settings.bidirectional and settings.width % 2:
         raise SettingError(f"model.bidirectional halves model.width, and {settings.width} is odd")
     if place.memory_width is not None:
@@ -160,7 +176,7 @@ def build_recurrent(settings: ModelSettings, place: Place) -> Encoder:
     )
 
 
-def _recurrent_layers(settings: ModelSettings, input_width: int, *, initial: bool) -> Recurrent:
+def _recurrent_layers(settings: RecurrentSettings, input_width: int, *, initial: bool) -> Recurrent:
     return Recurrent(
         kind=settings.encoder,
         input_width=input_width,
@@ -170,12 +186,12 @@ def _recurrent_layers(settings: ModelSettings, input_width: int, *, initial: boo
         bias=settings.bias,
         bidirectional=settings.bidirectional,
         initial=initial,
-        nonlinearity=settings.nonlinearity,
-        cells=settings.cells if settings.encoder == "lstm" else None,
+        nonlinearity=settings.nonlinearity if isinstance(settings, RNN) else "tanh",
+        cells=settings.cells if isinstance(settings, LSTM) else None,
     )
 
 
-def _recurrent_decoder(settings: ModelSettings, place: Place, memory_width: int) -> RecurrentDecoder:
+def _recurrent_decoder(settings: RecurrentSettings, place: Place, memory_width: int) -> RecurrentDecoder:
     width, kind = settings.width, settings.attention
     if settings.input_feeding and kind == "none":
         raise SettingError("model.input_feeding needs attention, but model.attention is none")
@@ -195,7 +211,7 @@ def _recurrent_decoder(settings: ModelSettings, place: Place, memory_width: int)
 
 
 @register_encoder("transformer")
-def build_transformer(settings: ModelSettings, place: Place) -> Encoder:
+def build_transformer(settings: Transformer, place: Place) -> Encoder:
     own = own_part("attention", settings.scores) is not None
     if settings.scores != "query-key" and not own and place.memory_width not in (None, settings.width):
         widths = f"{settings.width} and the {place.memory_width} of the second text"
@@ -219,7 +235,7 @@ def build_transformer(settings: ModelSettings, place: Place) -> Encoder:
     )
 
 
-def _positions(settings: ModelSettings) -> nn.Module:
+def _positions(settings: Transformer) -> nn.Module:
     kind, width, context = settings.positions, settings.width, settings.context
     if (part := own_part("positions", kind)) is not None:
         return OwnPositions(part, width=width, context=context, dropout=settings.dropout)
@@ -229,11 +245,11 @@ def _positions(settings: ModelSettings) -> nn.Module:
     return SineCosine(halves=kind == "sine-halves") if kind.startswith("sine") else NoPositions()
 
 
-def _norm(settings: ModelSettings) -> nn.Module:
+def _norm(settings: Transformer) -> nn.Module:
     return make_norm(settings.norm, settings.width, bias=bool(settings.bias), eps=settings.norm_eps)
 
 
-def _block(settings: ModelSettings, place: Place) -> Block:
+def _block(settings: Transformer, place: Place) -> Block:
     width, memory_width = settings.width, place.memory_width
 
     def around() -> Residual:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from glassformer.bricks.positions import Rotary, slow_frequencies
 from glassformer.config.errors import DataError
-from glassformer.config.sections import Scaling
+from glassformer.config.model_section import Scaling
 from glassformer.exchange.external_model import ExternalModel, ExternalTokens, Weights
 from glassformer.exchange.gguf_header import Header, damaged, dequantise, read_header, readable
 from glassformer.exchange.huggingface.architecture import read_tables, short

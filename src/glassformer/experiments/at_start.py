@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from glassformer.bricks.attention import attention_weights
 from glassformer.bricks.recurrent import Recurrent, trace
-from glassformer.config.encoders import RECURRENT
+from glassformer.config.model_section import RECURRENT
 from glassformer.config.resolve import resolve
 from glassformer.encoders.base import Encoder
 from glassformer.experiments.growth import NAMES, Curve, Curves, Section, by_model, lines, plain, sentence, small

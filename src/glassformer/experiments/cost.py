@@ -14,7 +14,7 @@ from torch import Tensor
 from glassformer.bricks.losses import vocabulary_loss
 from glassformer.config.arrays import Array
 from glassformer.config.messages import say
-from glassformer.config.sections import ModelSettings
+from glassformer.config.model_section import ModelSettings
 from glassformer.experiments import growth
 from glassformer.experiments.models import count, same_size_models, sizes_of
 from glassformer.experiments.request import ScalingRequest
@@ -283,7 +283,8 @@ def gradient_by_distance(
     Along a random direction of the last output, root mean square over random texts. Every model starts by Xavier's
     rule or torch's: blocks that start as the identity, as the Transformer's usually do, would pass on nothing at all.
     """
-    model = build_language_model(replace(settings, initialisation="xavier"), vocab=vocab, seed=seed).to(device).eval()
+    settings = settings.with_values(initialisation="xavier")
+    model = build_language_model(settings, vocab=vocab, seed=seed).to(device).eval()
     draw = torch.Generator().manual_seed(seed)
     ids = torch.randint(vocab, (texts, tokens), generator=draw).to(device)
     direction = torch.randn(texts, model.encoder.width, generator=draw).to(device)

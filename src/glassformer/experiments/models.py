@@ -4,14 +4,14 @@ briefly, and nothing is left but the model.
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import nn
 
+from glassformer.config.model_section import ModelSettings
 from glassformer.config.resolve import resolve
-from glassformer.config.sections import ModelSettings, TrainingSettings
+from glassformer.config.sections import TrainingSettings
 from glassformer.experiments.request import HEADS
 from glassformer.models.build import build_language_model, parameter_count
 from glassformer.tasks.base import Task
@@ -31,11 +31,7 @@ def same_size_models(
     sizes = {"model.width": width, "model.layers": layers, "model.heads": HEADS, "model.context": context}
     transformer = resolve({}, {"model": "transformer", **sizes}).model
     weights = count(transformer, vocab)
-    others = {
-        name: _as_large(resolve({}, {"model": name, "model.context": context}).model, weights, vocab)
-        for name in names
-        if name != "transformer"
-    }
+    others = {name: _as_large(name, context, weights, vocab) for name in names if name != "transformer"}
     return {name: others.get(name, transformer) for name in names}
 
 
@@ -43,11 +39,11 @@ def count(settings: ModelSettings, vocab: int) -> int:
     return parameter_count(build_language_model(settings, vocab=vocab))
 
 
-def _as_large(usual: ModelSettings, weights: int, vocab: int) -> ModelSettings:
-    """The width whose number of weights is nearest: the number grows with the width, so halving finds it."""
+def _as_large(name: str, context: int, weights: int, vocab: int) -> ModelSettings:
+    """Return the model with the width whose number of weights is nearest, found by bisection."""
 
     def wide(steps: int) -> ModelSettings:
-        return replace(usual, width=steps * STEP, hidden=None)  # type: ignore[arg-type]  # filled in anew
+        return resolve({}, {"model": name, "model.context": context, "model.width": steps * STEP}).model
 
     def size(steps: int) -> int:
         return count(wide(steps), vocab)

@@ -12,7 +12,8 @@ from glassformer.config.data_section import BETWEEN_FILES
 from glassformer.config.encoders import encoder_info
 from glassformer.config.errors import DataError, SettingError
 from glassformer.config.messages import say
-from glassformer.config.sections import DataSettings, ModelSettings
+from glassformer.config.model_section import ModelSettings
+from glassformer.config.sections import DataSettings
 from glassformer.data.columns.inference import Columns, choose_columns, may_hold_labels
 from glassformer.data.columns.schema import unread_in_words
 from glassformer.data.datasets.dataset import is_hub

@@ -4,7 +4,7 @@ from typing import Any
 
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.messages import say
-from glassformer.config.resolve import BUDGETS, DATA_PATHS, FIXED, Config, flatten, resolve
+from glassformer.config.resolve import BOUND_TRAINING_KEYS, BUDGETS, DATA_PATHS, Config, flatten, resolve
 from glassformer.config.setting import value_text
 from glassformer.families.base import Prepared
 from glassformer.runs.run import DONE, Run
@@ -22,7 +22,9 @@ def resumed_config(run: Run, flags: dict[str, Any], *, may_change: bool = True) 
     run.verify_resumable()
     saved = run.config().to_dict()
     before = flatten(saved)
-    free = {*DATA_PATHS, *BUDGETS, *(key for key in before if may_change and key.startswith("training."))} - {*FIXED}
+    free = {*DATA_PATHS, *BUDGETS, *(key for key in before if may_change and key.startswith("training."))} - {
+        *BOUND_TRAINING_KEYS
+    }
     other = [key for key, value in flags.items() if key not in free and before.get(key) != value]
     if other:
         changes = "; ".join(f"{key} was {before.get(key)!r}, not {flags[key]!r}" for key in other)

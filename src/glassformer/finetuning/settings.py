@@ -4,14 +4,13 @@ the rest starts, and how the training goes where nobody says: slowly, and not fo
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from glassformer.config import presets
-from glassformer.config.encoders import DECODERS, RECURRENT
 from glassformer.config.errors import SettingError
-from glassformer.config.resolve import BUDGETS, Config
-from glassformer.config.sections import ModelSettings
+from glassformer.config.model_section import DECODERS, RECURRENT
+from glassformer.config.resolve import BUDGETS, FIELDS, Config
 from glassformer.config.setting import value_text
 from glassformer.finetuning.sources import FinetuneSource, FinetuneSources
 
@@ -98,7 +97,7 @@ def fixed_settings(sources: FinetuneSources, task: str) -> dict[str, Any]:
     if not presets.has_decoder(task):
         return {**_body(sources.first), **_head(sources.first, task)}
     if sources.whole:
-        shared = {"model.shared": sources.first.config.model.shared}  # does nothing there with two tokenizers
+        shared = {"model.shared": sources.first.config.get("model.shared")}  # does nothing there with two tokenizers
         return {**_body(sources.first), **_used(sources.first, OF_PAIRS), **shared}
     fixed = {} if sources.body is None else _body(sources.body)
     if sources.decoder is not None:
@@ -109,8 +108,8 @@ def fixed_settings(sources: FinetuneSources, task: str) -> dict[str, Any]:
 
 
 def _body(source: FinetuneSource) -> dict[str, Any]:
-    body = _used(source, (field.name for field in fields(ModelSettings) if field.name not in FREE))
-    return {**body, **{f"model.{name}": getattr(source.config.model, name) for name in ("size", "style", "vocab")}}
+    body = _used(source, (key[6:] for key in FIELDS if key.startswith("model.") and key[6:] not in FREE))
+    return {**body, **{key: source.config.get(key) for key in ("model.size", "model.style", "model.vocab")}}
 
 
 def _used(source: FinetuneSource, names: Iterable[str]) -> dict[str, Any]:
@@ -141,7 +140,11 @@ def _decoder(sources: FinetuneSources, decoder: FinetuneSource) -> dict[str, Any
                 raise SettingError(f"{key} must be the same: {sources.body} has {theirs}, and {decoder} {mine}")
     model = decoder.config.model
     fixed = {key: own[key] for key in both}
-    fixed |= {"model.decoder": model.encoder, "model.decoder_layers": model.layers, "model.tied": model.tied}
+    fixed |= {
+        "model.decoder": model.encoder,
+        "model.decoder_layers": model.layers,
+        "model.tied": decoder.config.get("model.tied"),
+    }
     fixed |= {"model.head_bias": model.head_bias, "model.vocab": _rows(sources, decoder)}
     if sources.body is not None or model.embed == "onehot":
         fixed["model.shared"] = False  # each brings its own
@@ -207,15 +210,15 @@ def _context(sources: FinetuneSources, said: Mapping[str, Any]) -> int:
         model = source.config.model
         if wanted is None or not bound_positions(source.config):
             continue
-        if wanted > model.context or (wanted < model.context and model.positions == "onehot"):
-            have = f"has {model.positions} positions for {model.context} tokens"
+        if wanted > model.context or (wanted < model.context and source.config.get("model.positions") == "onehot"):
+            have = f"has {source.config.get('model.positions')} positions for {model.context} tokens"
             raise SettingError(f"model.context {wanted}: {source} {have}")
     return min(source.config.model.context for source in sources.runs)
 
 
 def bound_positions(config: Config) -> bool:
     """Whether a model has only so many positions, each with weights of its own."""
-    return config.idle("model.positions") is None and config.model.positions in FIXED_POSITIONS
+    return config.idle("model.positions") is None and config.get("model.positions") in FIXED_POSITIONS
 
 
 def refuse_others(sources: FinetuneSources, fixed: Mapping[str, Any], said: Mapping[str, Any]) -> None:

@@ -15,16 +15,15 @@ from glassformer.bricks.embedding import WordVectors
 from glassformer.bricks.feed_forward import ACTIVATION_MODULES, Bias, MultilayerPerceptron
 from glassformer.bricks.norm import make_norm
 from glassformer.bricks.pooling import UnitLength, make_pool
-from glassformer.config.encoders import encoder_info
 from glassformer.config.errors import SettingError
-from glassformer.config.sections import LAYERWISE, ModelSettings
+from glassformer.config.model_section import CNN, LAYERWISE, Bag, Linear, ModelSettings, SequenceSettings
+from glassformer.config.presets import LANGUAGE_MODEL, MASKED, TRANSLATION, VECTORS
+from glassformer.config.resolve import CANNOT_WRITE
 from glassformer.encoders.base import Encoder, init_map
 from glassformer.encoders.convolutional import IdentityEncoder
-from glassformer.encoders.registry import BUILDERS, Place, build_encoder
+from glassformer.encoders.registry import Place, build_encoder
 from glassformer.models.inputs import (
     ColumnTokens,
-    FlatColumns,
-    FlatPixels,
     ImageTokens,
     Input,
     MixedTokens,
@@ -48,14 +47,16 @@ from glassformer.models.modules import (
 from glassformer.models.weights import initialise_bag, initialise_head, initialise_input, initialise_scores
 
 
-def build_language_model(settings: ModelSettings, *, vocab: int, seed: int = 0) -> LanguageModel:
+def build_language_model(model_settings: ModelSettings, *, vocab: int, seed: int = 0) -> LanguageModel:
+    settings = _of_sequences(model_settings, LANGUAGE_MODEL)
     with _own_random_numbers(seed):
         model = LanguageModel(**_parts(settings, vocab, causal=True))
         _initialise_tokens(model, settings)
     return model
 
 
-def build_masked_model(settings: ModelSettings, *, vocab: int, seed: int = 0) -> MaskedLanguageModel:
+def build_masked_model(model_settings: ModelSettings, *, vocab: int, seed: int = 0) -> MaskedLanguageModel:
+    settings = _of_sequences(model_settings, MASKED)
     with _own_random_numbers(seed):
         parts = _parts(settings, vocab, causal=False)
         transform = None
@@ -66,11 +67,17 @@ def build_masked_model(settings: ModelSettings, *, vocab: int, seed: int = 0) ->
         model = MaskedLanguageModel(transform=transform, **parts)
         _initialise_tokens(model, settings)
         if transform is not None:
-            init_map(transform.map, _how(settings))
+            init_map(transform.map, settings.initialisation)
     return model
 
 
-def _parts(settings: ModelSettings, vocab: int, *, causal: bool) -> dict[str, Any]:
+def _of_sequences(settings: ModelSettings, task: str) -> SequenceSettings:
+    if not isinstance(settings, SequenceSettings):
+        raise SettingError(f"{settings.encoder} {CANNOT_WRITE.get(task, 'keeps no vector for each token')}")
+    return settings
+
+
+def _parts(settings: SequenceSettings, vocab: int, *, causal: bool) -> dict[str, Any]:
     """Return the modules of a model that scores tokens."""
     vocab = rows_of(settings, vocab)
     embed = embed_tokens(settings, vocab)
@@ -84,13 +91,14 @@ def _parts(settings: ModelSettings, vocab: int, *, causal: bool) -> dict[str, An
     }
 
 
-def _initialise_tokens(model: TokenModel, settings: ModelSettings) -> None:
+def _initialise_tokens(model: TokenModel, settings: SequenceSettings) -> None:
     _initialise(model.embed, model.encoder, settings)
-    initialise_scores(model.head, _how(settings), tied=settings.tied)
+    initialise_scores(model.head, settings.initialisation, tied=settings.tied)
 
 
-def build_vectors(settings: ModelSettings, *, vocab: int, seed: int = 0) -> TextPredictor:
-    """Return a model with a vector for each text."""
+def build_vectors(model_settings: ModelSettings, *, vocab: int, seed: int = 0) -> TextPredictor:
+    """Build a model that returns a vector for each text."""
+    settings = _of_sequences(model_settings, VECTORS)
     with _own_random_numbers(seed):
         embed = embed_tokens(settings, rows_of(settings, vocab))
         encoder = build_encoder(settings, Place(input_width=embed.width, causal=settings.causal))
@@ -99,20 +107,19 @@ def build_vectors(settings: ModelSettings, *, vocab: int, seed: int = 0) -> Text
     return TextPredictor(embed=embed, encoder=encoder, pool=pool, head=UnitLength() if settings.unit else nn.Identity())
 
 
-def build_seq2seq(settings: ModelSettings, *, source_vocab: int, target_vocab: int, seed: int = 0) -> Seq2Seq:
-    """Return a model with an encoder of the source and a decoder of the target."""
-    assert settings.decoder is not None
-    if settings.encoder not in BUILDERS:
-        raise SettingError(f"{settings.encoder} keeps no vector for each token: it cannot be read by a decoder")
+def build_seq2seq(model_settings: ModelSettings, *, source_vocab: int, target_vocab: int, seed: int = 0) -> Seq2Seq:
+    """Build an encoder of the source and a decoder that generates the target."""
+    settings = _of_sequences(model_settings, TRANSLATION)
     source_vocab, target_vocab = rows_of(settings, source_vocab), rows_of(settings, target_vocab)
     if settings.shared and source_vocab != target_vocab:
         raise SettingError(f"model.shared needs one vocabulary for both sides, not {source_vocab} and {target_vocab}")
     if settings.shared and settings.embed == "onehot":
         raise SettingError("model.shared needs model.embed vectors: one-hot vectors have no weights to share")
-    writing = replace(settings, encoder=settings.decoder, layers=settings.decoder_layers, bidirectional=False)
+    writing = settings.for_decoder()
+    scale = settings.embed_scale or writing.embed_scale
     with _own_random_numbers(seed):
-        embed_source = embed_tokens(settings, source_vocab)
-        embed_target = embed_tokens(writing, target_vocab)
+        embed_source = embed_tokens(settings, source_vocab, scale=scale)
+        embed_target = embed_tokens(writing, target_vocab, scale=scale)
         if settings.shared and isinstance(embed_source, WordVectors) and isinstance(embed_target, WordVectors):
             embed_source.table = embed_target.table
         layerwise = settings.attention == LAYERWISE
@@ -136,7 +143,7 @@ def build_seq2seq(settings: ModelSettings, *, source_vocab: int, target_vocab: i
         )
         _initialise(embed_source, encoder, settings)
         _initialise(embed_target, decoder, writing)
-        initialise_scores(model.head, _how(writing), tied=settings.tied)
+        initialise_scores(model.head, writing.initialisation, tied=settings.tied)
     return model
 
 
@@ -146,7 +153,7 @@ def build_predictor(
     """Return a classifier or regressor for examples of this shape; `vocab` suffices for texts."""
     shape = shape or Shape(vocab=vocab)
     with _own_random_numbers(seed):
-        return _bag(settings, shape, outputs) if settings.encoder == "bag" else _predictor(settings, shape, outputs)
+        return _bag(settings, shape, outputs) if isinstance(settings, Bag) else _predictor(settings, shape, outputs)
 
 
 def _predictor(settings: ModelSettings, shape: Shape, outputs: int) -> Predictor:
@@ -158,7 +165,7 @@ def _predictor(settings: ModelSettings, shape: Shape, outputs: int) -> Predictor
     pooled = encoder.width * (tokens or 1) if settings.pool == "flatten" else encoder.width
     head = _head(settings, pooled, outputs, settings.head_layers)
     _initialise(embed, encoder, settings)
-    initialise_head(head, linear=settings.encoder == "linear")
+    initialise_head(head, linear=isinstance(settings, Linear))
     words = words_of(embed)
     if words is not None and settings.vectors_frozen:
         words.table.weight.requires_grad_(False)
@@ -185,7 +192,8 @@ def _reading_encoder(settings: ModelSettings, embed: Input) -> Encoder:
 
     These are convolutions of an image, and rows or images as one vector.
     """
-    if isinstance(embed, FlatColumns | FlatPixels) or (settings.encoder == "cnn" and isinstance(embed, ImageTokens)):
+    convolved = isinstance(settings, CNN) and isinstance(embed, ImageTokens)
+    if convolved or not isinstance(settings, SequenceSettings):
         return IdentityEncoder(width=embed.width, causal=False)
     if isinstance(embed, MixedTokens):  # the context is the text's
         settings = replace(settings, context=embed.beside + (settings.context if embed.words is not None else 0))
@@ -194,7 +202,7 @@ def _reading_encoder(settings: ModelSettings, embed: Input) -> Encoder:
     return build_encoder(settings, Place(input_width=embed.width, causal=settings.causal))
 
 
-def _bag(settings: ModelSettings, shape: Shape, outputs: int) -> BagPredictor:
+def _bag(settings: Bag, shape: Shape, outputs: int) -> BagPredictor:
     if settings.words and shape.space is None:
         raise SettingError("model.words counts words in a text of characters, and its tokenizer knows no space")
     linear, biased = settings.head_layers == 0, settings.head_bias is not False
@@ -254,12 +262,6 @@ def _own_random_numbers(seed: int) -> Iterator[None]:
         yield
 
 
-def _how(settings: ModelSettings) -> str:
-    """Return the initialisation: the setting if the encoder has one, otherwise "xavier"."""
-    return settings.initialisation if "initialisation" in encoder_info(settings.encoder).keys else "xavier"
-
-
 def _initialise(embed: nn.Module, encoder: Encoder, settings: ModelSettings) -> None:
-    how = _how(settings)
-    encoder.init_weights(how)
-    initialise_input(embed, how)
+    encoder.init_weights(settings.initialisation)
+    initialise_input(embed, settings.initialisation)

@@ -7,8 +7,7 @@ are ignored: they grow linearly with T, and there are few of them.
 from collections.abc import Iterator
 from itertools import accumulate, count, islice
 
-from glassformer.config.encoders import RECURRENT
-from glassformer.config.sections import ModelSettings
+from glassformer.config.model_section import CNN, LSTM, ModelSettings, RecurrentSettings, Transformer, Window
 
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}
 """Number of input maps, and of state maps, per recurrent step."""
@@ -21,15 +20,15 @@ def multiplications(settings: ModelSettings, *, vocab: int, tokens: int) -> int:
     """
     d, layers = settings.width, settings.layers
     head = d * vocab
-    if settings.encoder in RECURRENT:
+    if isinstance(settings, RecurrentSettings):
         return tokens * (layers * GATES[settings.encoder] * 2 * d * d + head)
-    if settings.encoder == "cnn":
+    if isinstance(settings, CNN):
         return tokens * (layers * settings.kernel * d * d + head)
-    inner = settings.hidden
-    if settings.encoder == "window":
+    if isinstance(settings, Window):
+        inner = settings.hidden
         return tokens * (settings.window * d * inner + (layers - 1) * inner * inner + inner * d + head)
-    assert settings.encoder == "transformer", settings.encoder
-    e = settings.head_width
+    assert isinstance(settings, Transformer), settings.encoder
+    e, inner = settings.head_width, settings.hidden
     maps = d * e * (2 * settings.heads + 2 * settings.kv_heads)  # W^Q and W^O, W^K and W^V
     feed = d * inner * (3 if settings.activation == "swiglu" else 2)
     pairs = 2 * settings.heads * e * tokens  # for each query: its scores, and the mean of the values
@@ -41,7 +40,7 @@ def serial_steps(settings: ModelSettings, tokens: int) -> int:
 
     A recurrent layer waits for its own previous step; the layer above can follow one step behind.
     """
-    return settings.layers + (tokens - 1 if settings.encoder in RECURRENT else 0)
+    return settings.layers + (tokens - 1 if isinstance(settings, RecurrentSettings) else 0)
 
 
 def serial_additions(settings: ModelSettings, tokens: int) -> int:
@@ -50,11 +49,11 @@ def serial_additions(settings: ModelSettings, tokens: int) -> int:
     Per layer, attention sums T values, a convolution k inputs, a window w. A recurrent step sums the vectors of the
     input and of the state, and waits for the previous step.
     """
-    if settings.encoder in RECURRENT:
+    if isinstance(settings, RecurrentSettings):
         return serial_steps(settings, tokens)
-    if settings.encoder == "window":
+    if isinstance(settings, Window):
         return tree_depth(min(settings.window, tokens))
-    return settings.layers * tree_depth(min(settings.kernel, tokens) if settings.encoder == "cnn" else tokens)
+    return settings.layers * tree_depth(min(settings.kernel, tokens) if isinstance(settings, CNN) else tokens)
 
 
 def tree_depth(inputs: int) -> int:
@@ -64,9 +63,9 @@ def tree_depth(inputs: int) -> int:
 
 def serial_order(settings: ModelSettings) -> str:
     """Return the growth of the serial steps with the length of the text, not counting the steps of a sum."""
-    if settings.encoder in RECURRENT:
+    if isinstance(settings, RecurrentSettings):
         return "O(T)"
-    return "O(1) + O(log T) to sum" if settings.encoder == "transformer" else "O(1)"
+    return "O(1) + O(log T) to sum" if isinstance(settings, Transformer) else "O(1)"
 
 
 def path_length(settings: ModelSettings, tokens: int) -> int | None:
@@ -76,12 +75,13 @@ def path_length(settings: ModelSettings, tokens: int) -> int | None:
     None if no number of layers suffices.
     """
     distance = tokens - 1
-    if settings.encoder in RECURRENT:
+    if isinstance(settings, RecurrentSettings):
         return tokens
-    if settings.encoder == "transformer":
+    if isinstance(settings, Transformer):
         return 1
-    if settings.encoder == "window":
+    if isinstance(settings, Window):
         return 1 if distance < settings.window else None
+    assert isinstance(settings, CNN), settings.encoder
     if distance == 0:
         return 1
     if settings.kernel == 1:
@@ -91,9 +91,9 @@ def path_length(settings: ModelSettings, tokens: int) -> int | None:
 
 def reach(settings: ModelSettings) -> int | None:
     """Return the number of earlier tokens that an output can depend on; None: all of them."""
-    if settings.encoder == "window":
+    if isinstance(settings, Window):
         return settings.window - 1
-    if settings.encoder == "cnn":
+    if isinstance(settings, CNN):
         return sum(islice(_reaches(settings), settings.layers))
     return None
 
@@ -101,16 +101,17 @@ def reach(settings: ModelSettings) -> int | None:
 def state_numbers(settings: ModelSettings, tokens: int) -> int:
     """Return the size of the state for generating the next token after `tokens` tokens."""
     d, layers = settings.width, settings.layers
-    if settings.encoder in RECURRENT:
-        cells = (settings.cells or d) if settings.encoder == "lstm" else 0
+    if isinstance(settings, RecurrentSettings):
+        cells = (settings.cells or d) if isinstance(settings, LSTM) else 0
         return layers * (d + cells)
-    if settings.encoder == "window":
+    if isinstance(settings, Window):
         return (settings.window - 1) * d
-    if settings.encoder == "cnn":
+    if isinstance(settings, CNN):
         return sum(islice(_reaches(settings), settings.layers)) * d
+    assert isinstance(settings, Transformer), settings.encoder
     return 2 * layers * tokens * settings.kv_heads * settings.head_width
 
 
-def _reaches(settings: ModelSettings) -> Iterator[int]:
+def _reaches(settings: CNN) -> Iterator[int]:
     """Yield the number of earlier tokens that each convolution of an infinite stack reads."""
     return ((settings.kernel - 1) * settings.dilation**layer for layer in count())

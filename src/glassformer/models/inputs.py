@@ -21,7 +21,7 @@ from glassformer.bricks.convolution import ConvolutionStack, Patches
 from glassformer.bricks.embedding import OneHot, WordDropout, WordVectors
 from glassformer.bricks.tap import Brick, record_vectors
 from glassformer.config.errors import SettingError
-from glassformer.config.sections import ModelSettings
+from glassformer.config.model_section import CNN, MLP, Linear, ModelSettings, Transformer
 
 
 @dataclass(frozen=True)
@@ -244,14 +244,16 @@ TokenVectors = WordVectors | OneHot
 Input = TokenVectors | ImageTokens | ColumnTokens | FlatColumns | FlatPixels | MixedTokens
 
 
-def embed_tokens(settings: ModelSettings, vocab: int, table_width: int | None = None) -> TokenVectors:
+def embed_tokens(
+    settings: ModelSettings, vocab: int, table_width: int | None = None, *, scale: bool | None = None
+) -> TokenVectors:
+    """Return the embedding of tokens; `scale`: whether to multiply by √width, if not as in the settings."""
     if settings.embed == "onehot":
         return OneHot(vocab=vocab)
     # a Transformer applies dropout after adding positions
-    dropout = 0.0 if settings.encoder == "transformer" else settings.dropout
-    return WordVectors(
-        vocab=vocab, width=settings.width, table_width=table_width, scale=settings.embed_scale, dropout=dropout
-    )
+    dropout = 0.0 if isinstance(settings, Transformer) else settings.dropout
+    scale = settings.embed_scale if scale is None else scale
+    return WordVectors(vocab=vocab, width=settings.width, table_width=table_width, scale=scale, dropout=dropout)
 
 
 def rows_of(settings: ModelSettings, vocab: int) -> int:
@@ -266,7 +268,7 @@ def build_input(settings: ModelSettings, shape: Shape) -> Input:
     kinds = sum([bool(shape.vocab), bool(shape.columns), shape.image is not None])
     if kinds == 1 and shape.vocab:
         return embed_tokens(settings, rows_of(settings, shape.vocab), settings.embed_width)
-    flat = settings.encoder in ("linear", "mlp")
+    flat = isinstance(settings, Linear | MLP)
     if kinds == 1 and shape.image is not None:
         channels, height, width = shape.image
         return FlatPixels(channels=channels, height=height, width=width) if flat else _image(settings, shape.image)
@@ -291,7 +293,7 @@ def _image(settings: ModelSettings, image: tuple[int, int, int]) -> ImageTokens:
     channels, *size = image
     height, width = size
     tokens: Patches | ConvolutionStack
-    if settings.encoder == "cnn":
+    if isinstance(settings, CNN):
         widths = [max(8, settings.width >> later) for later in reversed(range(1, settings.layers))]
         try:
             tokens = ConvolutionStack(

@@ -9,6 +9,7 @@ from typing import Any, Self
 from glassformer.config.encoders import OWN
 from glassformer.config.errors import Misuse
 from glassformer.config.messages import silent
+from glassformer.config.model_section import ModelSettings
 from glassformer.config.units import duration
 from glassformer.data.wording import counted
 from glassformer.families.base import FAMILIES, OwnModel
@@ -141,7 +142,7 @@ class TrainRequest:
     out: str | Path | None = None
     config: str | Path | None = None
     """A file of settings."""
-    model: str | OwnModel | None = None
+    model: str | ModelSettings | OwnModel | None = None
     resume: bool = False
     """Go on with the run in `out`; start, if there is none and data is named; nothing, if it has finished."""
     overwrite: bool = False
@@ -161,7 +162,7 @@ class TrainRequest:
 
     @property
     def own_model(self) -> OwnModel | None:
-        return None if self.model is None or isinstance(self.model, str | dict) else self.model
+        return None if self.model is None or isinstance(self.model, str | dict | ModelSettings) else self.model
 
     @property
     def folder(self) -> Path | None:

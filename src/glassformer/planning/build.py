@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.bricks.capabilities import parts_with
-from glassformer.config.encoders import RECURRENT
 from glassformer.config.errors import SettingError
 from glassformer.config.messages import say
+from glassformer.config.model_section import RECURRENT
 from glassformer.data.io.place import short_name
 from glassformer.data.wording import counted
 from glassformer.encoders.base import StackedBlock

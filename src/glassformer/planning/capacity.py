@@ -170,7 +170,7 @@ def model_size(config: Config, build: Callable[[Config], nn.Module]) -> ModelSiz
         return _size(config, build)
 
     def of(layers: int, decoder_layers: int) -> ModelSize:
-        model = replace(config.model, layers=layers, decoder_layers=decoder_layers)
+        model = config.model.with_values(layers=layers, decoder_layers=decoder_layers)
         return _size(replace(config, model=model), build)
 
     first, second = min(layers, FEW), min(decoder_layers, FEW)

@@ -11,7 +11,7 @@ from torch import nn
 from glassformer.bricks.bag import BagOfWords
 from glassformer.bricks.embedding import WordVectors
 from glassformer.bricks.positions import LearnedPositions, OneHotPositions
-from glassformer.config.resolve import used_keys
+from glassformer.config.model_section import LayerSettings, SequenceSettings
 from glassformer.config.units import count
 from glassformer.models.build import parameter_count
 from glassformer.planning.compute import parameters_by_part, tied, training_compute
@@ -88,15 +88,14 @@ class ParameterTable(Renderable):
 def model_size(name: str, planned: PlannedTraining) -> ModelSize:
     """Count the parameters of a model without allocating them."""
     settings = planned.config.model
-    used = used_keys(settings.encoder)
     tokens = planned.task.tokens_per_example  # a row or an image counts as one token per column or patch
     with fake_tensors(StepDevice(torch.device("cpu"), "fp32")):
         model = planned.build(planned.config)
         products = training_compute(planned, None).products
         return ModelSize(
             name=name,
-            width=settings.width if "width" in used else None,
-            layers=settings.layers if "layers" in used else None,
+            width=settings.width if isinstance(settings, SequenceSettings) else None,
+            layers=settings.layers if isinstance(settings, LayerSettings) else None,
             parameters=parameter_count(model),
             groups=parameters_by_group(model),
             parts=parameters_by_part(model),

@@ -81,7 +81,7 @@ class PlannedTraining:
 
     def with_blocks(self, count: int) -> Config:
         """The same model with so many blocks."""
-        return replace(self.config, model=replace(self.config.model, layers=count, decoder_layers=count))
+        return replace(self.config, model=self.config.model.with_values(layers=count, decoder_layers=count))
 
     def build_blocks(self, count: int) -> nn.Module:
         """That model."""

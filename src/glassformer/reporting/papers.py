@@ -157,5 +157,5 @@ def _parts(config: Config) -> str:
         return name
     shown = ("style", "layers", "heads", "width", "decoder", "attention", "weighting", "ngrams", "pool", "context")
     used = [name for name in shown if not config.idle(f"model.{name}")]
-    named = [f"{name} {value}" for name in used if (value := getattr(config.model, name)) is not None]
+    named = [f"{name} {value}" for name in used if (value := config.get(f"model.{name}")) is not None]
     return f"{config.model.encoder}: {', '.join(named)}" if named else config.model.encoder

@@ -13,6 +13,7 @@ from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import TrainingFailed
 from glassformer.config.loggers import logger_names, logging_to
 from glassformer.config.messages import Say, say, silent, takes_listener
+from glassformer.config.model_section import ModelSettings
 from glassformer.config.progress import progress_of
 from glassformer.data.io.place import short_name
 from glassformer.data.wording import counted
@@ -53,7 +54,7 @@ FROM_KEYS = ("from", "from_run", "model.from_run")
 def compare(
     data: Any = None,
     *,
-    models: str | Sequence[str] | None = None,
+    models: str | ModelSettings | Sequence[str | ModelSettings] | None = None,
     seeds: int | None = None,
     folds: int | None = None,
     vary: str | Iterable[str] | Varied | None = None,
@@ -81,7 +82,9 @@ def compare(
 
     Trivial baselines and models of scikit-learn are scored next to them.
 
-    `models`: names as `train` takes them. `seeds`: training runs per model (3); `folds`: one run per fold instead.
+    `models`: names, or settings such as `gf.LSTM(layers=2)`.
+
+    `seeds`: training runs per model (3); `folds`: one run per fold instead.
     `vary` tries settings with several values ({"model.heads": [1, 2, 4]}), `fractions` shares of the training data,
     `sizes` models of these sizes, `ablate` the Transformer without each of its parts. `parameters`: each model is made
     so wide that it has about this number. `cpu_seconds`: each model is trained for as many updates as one core makes in
@@ -129,15 +132,15 @@ def compare(
 class _Flags(NamedTuple):
     settings: dict[str, Any]
     """Settings by dotted key."""
-    models: str | Sequence[str] | None
+    models: str | ModelSettings | Sequence[str | ModelSettings] | None
     from_runs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
-def _read_flags(request: TrainRequest, models: str | Sequence[str] | None) -> _Flags:
+def _read_flags(request: TrainRequest, models: str | ModelSettings | Sequence[str | ModelSettings] | None) -> _Flags:
     """Separate settings, names of models (typed ones win over those of the file), and runs to fine-tune from."""
     flags = dict(request.settings)
     several = [flags.pop(key) for key in FROM_KEYS if isinstance(flags.get(key), list | tuple)]
-    typed = [flags.pop(key) for key in ("model", "model.encoder") if isinstance(flags.get(key), str)]
+    typed = [flags.pop(key) for key in ("model", "model.encoder") if isinstance(flags.get(key), str | ModelSettings)]
     refuse(typed and models is not None, "--model and --models: give one of them")
     settings = read_settings(replace(request, settings=flags))
     of_file = settings.pop("model.encoder", None)

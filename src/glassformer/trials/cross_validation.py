@@ -12,9 +12,9 @@ from torch import nn
 from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import GlassformerError, Misuse, NotARun, RunError, SettingError
 from glassformer.config.messages import listening, silent
+from glassformer.config.model_section import ModelSettings
 from glassformer.config.parts import remove
 from glassformer.config.presets import OWN_TASKS, VERSION
-from glassformer.config.sections import ModelSettings
 from glassformer.families.base import FAMILIES, OwnModel
 from glassformer.families.memory_data import takes_memory
 from glassformer.finetuning.sources import refuse_out
@@ -120,7 +120,7 @@ def cross_validate(
     out: "str | Path | None" = None,
     refit: bool = False,
     config: "str | Path | None" = None,
-    model: str | OwnModel | None = None,
+    model: str | ModelSettings | OwnModel | None = None,
     resume: bool = False,
     overwrite: bool = False,
     keep_data: bool = True,

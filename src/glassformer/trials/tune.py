@@ -13,6 +13,7 @@ from glassformer.config.encoders import model_name
 from glassformer.config.errors import GlassformerError, Misuse, SettingError
 from glassformer.config.loggers import logger_names, logging_to
 from glassformer.config.messages import Say, say, silent, takes_listener
+from glassformer.config.model_section import ModelSettings
 from glassformer.config.resolve import flatten
 from glassformer.data.wording import counted
 from glassformer.families.memory_data import takes_memory
@@ -53,7 +54,7 @@ SEARCH, JOURNAL = "search.json", "study.log"
 def tune(
     data: Any = None,
     *,
-    model: str | Sequence[str] | None = None,
+    model: str | ModelSettings | Sequence[str | ModelSettings] | None = None,
     trials: int | None = None,
     minutes: float | None = None,
     trial_minutes: float | None = None,
@@ -77,7 +78,9 @@ def tune(
 ) -> "TuneResult":
     """Search for the best settings of a model, or of the best of several models.
 
-    `model` is a name, or several (`"bag,cnn"`); `settings` are those of `train`, and are not searched. `trials` is the
+    `model` is a name or settings (`gf.LSTM(layers=2)`), or several of them (`"bag,cnn"`).
+
+    `settings` are those of `train`, and are not searched. `trials` is the
     total number with those of earlier calls: the same call continues a search. `minutes` is for all trials together,
     `trial_minutes` for each. `space` is a YAML file or a mapping (`{"model.width": [64, 128]}`) that replaces the
     default space. `seeds`: a trial's score is the mean over this number of training runs; `folds`: the mean over folds,
@@ -180,7 +183,7 @@ def _team_folder(folder: Path, on: str) -> Iterator[Path]:
 def default_spaces(
     data: str | Path | None = None,
     *,
-    model: str | Sequence[str] | None = None,
+    model: str | ModelSettings | Sequence[str | ModelSettings] | None = None,
     config: str | Path | None = None,
     say: Say = say,
     **settings: Any,
@@ -191,7 +194,7 @@ def default_spaces(
     return spaces if len(spaces) > 1 else next(iter(spaces.values()))
 
 
-def _models(model: str | Sequence[str] | None) -> list[str]:
+def _models(model: str | ModelSettings | Sequence[str | ModelSettings] | None) -> list[str]:
     names = split_words(model or ())
     for name in names:
         model_name(name)  # raises an error for an unknown name

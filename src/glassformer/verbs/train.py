@@ -8,6 +8,7 @@ from typing import Any
 from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import SettingError
 from glassformer.config.messages import silent, warn
+from glassformer.config.model_section import ModelSettings
 from glassformer.data.wording import LOST
 from glassformer.families.base import OwnModel
 from glassformer.families.memory_data import takes_memory
@@ -28,7 +29,7 @@ def train(
     *,
     out: str | Path | None = None,
     config: str | Path | None = None,
-    model: str | OwnModel | None = None,
+    model: str | ModelSettings | OwnModel | None = None,
     resume: bool = False,
     overwrite: bool = False,
     draft: bool = False,
@@ -48,7 +49,8 @@ def train(
     later verbs ask for it.
 
     `settings` are the short names of the command line (`steps=500`), dotted keys (`**{"model.layers": 2}`) or whole
-    sections (`training={"lr": 0.001}`). `model` is a name (`lstm`, `bag:counts`), an nn.Module of one's own that maps
+    sections (`training=gf.Training(lr=0.001)` or `{"lr": 0.001}`). `model` is a name (`lstm`, `bag:counts`), the
+    settings of a model (`gf.LSTM(layers=2)`), an nn.Module of one's own that maps
     B×T tokens and their mask to a score for each class (or one number), its class, which gets those of vocab, outputs
     and context that its `__init__` names, or a function that makes it from the size of the vocabulary and the number
     of scores. With `from_run`, the body and the tokens of that run are taken. A `draft`

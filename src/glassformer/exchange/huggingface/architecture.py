@@ -13,9 +13,9 @@ from torch import Tensor
 
 from glassformer.bricks.norm import EPS
 from glassformer.config.errors import Misuse
+from glassformer.config.model_section import Transformer
 from glassformer.config.presets import CLASSIFICATION, LABELLING, MULTILABEL, REGRESSION, VECTORS
 from glassformer.config.resolve import Config
-from glassformer.config.sections import ModelSettings
 from glassformer.tasks.answers import Answers, Classes, Labels
 
 Tensors = Sequence[Tensor]
@@ -251,20 +251,21 @@ class Architecture:
 
         The export adds the entries about labels and special tokens.
         """
-        self.check_heads(config.model)
-        values = {entry.ours: _written(entry, config.model) for entry in self.entries}
-        values |= {"vocab": config.model.vocab or vocab, "dropout": config.model.dropout}
+        model = transformer_of(config)
+        self.check_heads(model)
+        values = {entry.ours: _written(entry, model) for entry in self.entries}
+        values |= {"vocab": model.vocab or vocab, "dropout": model.dropout}
         constants = self.table.get("constants", {})
         copies = {theirs: values[ours] for theirs, ours in self.table.get("copies", {}).items()}
         return {**{entry.theirs: values[entry.ours] for entry in self.entries}, **copies, **constants}
 
-    def check_heads(self, model: ModelSettings) -> None:
+    def check_heads(self, model: Transformer) -> None:
         """Raise `Unsupported` unless the heads share the width as theirs do."""
         if model.heads * model.head_width != model.width or model.kv_heads != model.heads:
             sizes = f"model.heads {model.heads} of model.head_width {model.head_width}, model.kv_heads {model.kv_heads}"
             raise Unsupported(f"{self.name} has no {sizes}: only heads that share model.width {model.width}")
 
-    def matches(self, ours: Iterable[str], model: ModelSettings, architecture: str) -> list[Match]:
+    def matches(self, ours: Iterable[str], model: Transformer, architecture: str) -> list[Match]:
         """Return where each weight of ours is in theirs; `ours`: their names."""
         base = "" if self.tasks[architecture] == VECTORS else self.base
         special = self.special_matches(model, self.tasks[architecture], base)
@@ -272,7 +273,7 @@ class Architecture:
         alike = ((name, self.their_name(name, base)) for name in ours if name not in matched)
         return [*special, *(Match((our,), (their,), _unchanged, _unchanged) for our, their in alike)]
 
-    def special_matches(self, model: ModelSettings, task: str, base: str) -> list[Match]:
+    def special_matches(self, model: Transformer, task: str, base: str) -> list[Match]:
         """Return the matches of weights that are not laid out alike in both models."""
         return []
 
@@ -294,11 +295,17 @@ class Architecture:
         return [name.removeprefix(self.base)] if self.base and name.startswith(self.base) else []
 
 
+def transformer_of(config: Config) -> Transformer:
+    """Return the settings of the Transformer that a run is."""
+    assert isinstance(config.model, Transformer)
+    return config.model
+
+
 def _unchanged(tensors: Tensors) -> Tensors:
     return tensors
 
 
-def _written(entry: Entry, model: ModelSettings) -> Any:
+def _written(entry: Entry, model: Transformer) -> Any:
     """Return a setting of ours as config.json has it."""
     value = getattr(model, entry.ours)
     if entry.kind == "epsilon":

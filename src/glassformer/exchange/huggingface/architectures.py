@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from glassformer.config.errors import SettingError
+from glassformer.config.model_section import Scaling, Transformer
 from glassformer.config.presets import CLASSIFICATION, LANGUAGE_MODEL, MASKED, VECTORS
 from glassformer.config.resolve import Config
-from glassformer.config.sections import ModelSettings, Scaling
 from glassformer.exchange.huggingface.architecture import (
     Architecture,
     ConfigValues,
@@ -25,6 +25,7 @@ from glassformer.exchange.huggingface.architecture import (
     first_of,
     head_task,
     short,
+    transformer_of,
     with_labels,
 )
 
@@ -43,14 +44,14 @@ class Causal(Architecture):
         return replace(parsed, settings={**parsed.settings, "tied": tied}, repeated=repeated)
 
     def write(self, config: Config, vocab: int) -> dict[str, Any]:
-        tied = config.task == LANGUAGE_MODEL and bool(config.model.tied)
+        tied = config.task == LANGUAGE_MODEL and bool(config.get("model.tied"))
         return {**super().write(config, vocab), "tie_word_embeddings": tied}
 
 
 class Gpt2(Causal):
     """Learned positions, layer norm before each sublayer, and one matrix for queries, keys and values."""
 
-    def special_matches(self, model: ModelSettings, task: str, base: str) -> list[Match]:
+    def special_matches(self, model: Transformer, task: str, base: str) -> list[Match]:
         return [
             match
             for layer in range(model.layers)
@@ -105,13 +106,13 @@ class Llama(Causal):
         except SettingError as error:
             raise Unsupported(f"config.json: {error}") from None
 
-    def check_heads(self, model: ModelSettings) -> None:
+    def check_heads(self, model: Transformer) -> None:
         """Raise `Unsupported` unless the number of heads divides the width, though heads may have any width."""
         if model.width % model.heads:
             raise Unsupported(f"{self.name} needs a model.width that model.heads {model.heads} divides")
 
     def write(self, config: Config, vocab: int) -> dict[str, Any]:
-        model = config.model
+        model = transformer_of(config)
         scaling = None if model.rotary_scaling is None else rope_scaling(Scaling.read(model.rotary_scaling))
         return {
             **super().write(config, vocab),
@@ -143,7 +144,7 @@ class Qwen3(Llama):
             raise values.unsupported("layer_types", ["full_attention"])
         return super().read(values, architecture)
 
-    def check_heads(self, model: ModelSettings) -> None:
+    def check_heads(self, model: Transformer) -> None:
         """Accept any heads: their width is an entry of config.json."""
 
 
@@ -176,7 +177,7 @@ class Bert(Architecture):
         settings |= {"head_hidden": settings["width"], "word_dropout": 0.0}
         return with_labels(replace(body, settings=settings), values)
 
-    def special_matches(self, model: ModelSettings, task: str, base: str) -> list[Match]:
+    def special_matches(self, model: Transformer, task: str, base: str) -> list[Match]:
         matches = self.position_matches(f"{base}embeddings")
         if task != MASKED:
             return matches
@@ -203,7 +204,7 @@ class Bert(Architecture):
         return [match]
 
     def write(self, config: Config, vocab: int) -> dict[str, Any]:
-        model, task = config.model, head_task(config.task)
+        model, task = transformer_of(config), head_task(config.task)
         if task == CLASSIFICATION and model.head_hidden != model.width:
             raise Unsupported(f"{self.name} has no model.head_hidden {model.head_hidden}: only {model.width}")
         return {
@@ -249,7 +250,7 @@ class Seq2SeqArchitecture(Architecture):
         repeated = dict.fromkeys(["lm_head.weight", *(f"model.{stack}.embed_tokens.weight" for stack in STACKS)], WORDS)
         return replace(parsed, settings={**parsed.settings, "head_bias": True}, repeated=repeated)
 
-    def special_matches(self, model: ModelSettings, task: str, base: str) -> list[Match]:
+    def special_matches(self, model: Transformer, task: str, base: str) -> list[Match]:
         if not model.head_bias:  # theirs always has one: zeros
             return [first_of("embed_source.table.weight", (WORDS, BIAS), lambda words: words.new_zeros(1, len(words)))]
         head = Match(
@@ -262,7 +263,7 @@ class Seq2SeqArchitecture(Architecture):
         return [head]
 
     def write(self, config: Config, vocab: int) -> dict[str, Any]:
-        if not config.model.shared:  # which nobody can set where each side has tokens of its own
+        if not config.get("model.shared"):  # which nobody can set where each side has tokens of its own
             raise Unsupported(f"{self.name} has no model.shared false: only true")
         return super().write(config, vocab)
 
@@ -270,7 +271,7 @@ class Seq2SeqArchitecture(Architecture):
 class Bart(Seq2SeqArchitecture):
     """Learned positions, and a norm after the word vectors of both sides."""
 
-    def special_matches(self, model: ModelSettings, task: str, base: str) -> list[Match]:
+    def special_matches(self, model: Transformer, task: str, base: str) -> list[Match]:
         unused: int = self.table["unused_positions"]
         positions = [
             Match(
@@ -291,7 +292,7 @@ class Marian(Seq2SeqArchitecture):
         values.require({"decoder_vocab_size": (values.get("vocab_size"),)})
         return super().read(values, architecture)
 
-    def matches(self, ours: Iterable[str], model: ModelSettings, architecture: str) -> list[Match]:
+    def matches(self, ours: Iterable[str], model: Transformer, architecture: str) -> list[Match]:
         matches = super().matches(ours, model, architecture)
         return [_reordered(match, model.width) for match in matches] if model.positions == "sine" else matches
 

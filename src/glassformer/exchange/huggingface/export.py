@@ -8,13 +8,20 @@ from torch import Tensor, nn
 
 from glassformer.config.errors import Misuse, RunError
 from glassformer.config.messages import listening, say, silent
+from glassformer.config.model_section import Transformer
 from glassformer.config.plugins import FAMILY, parts_of
 from glassformer.config.presets import VECTORS, VERSION
 from glassformer.config.progress import progress_of
 from glassformer.config.resolve import Config
 from glassformer.exchange import CONFIG
 from glassformer.exchange.exporting import ExportedRun, fill_folder, fill_template, inference_copy
-from glassformer.exchange.huggingface.architecture import Architecture, Unsupported, label_settings, require_settings
+from glassformer.exchange.huggingface.architecture import (
+    Architecture,
+    Unsupported,
+    label_settings,
+    require_settings,
+    transformer_of,
+)
 from glassformer.exchange.huggingface.architectures import ARCHITECTURES
 from glassformer.exchange.huggingface.folder import read_folder, sentence_files
 from glassformer.exchange.huggingface.importing import import_external
@@ -67,7 +74,7 @@ def export_huggingface(run: ExportedRun, folder: Path, *, overwrite: bool = Fals
             },
         )
         write_token_files(run, run.tokenizer, place)
-        for file, value in (sentence_files(run.config.model) if run.config.task == VECTORS else {}).items():
+        for file, value in (sentence_files(transformer_of(run.config)) if run.config.task == VECTORS else {}).items():
             (place / file).parent.mkdir(exist_ok=True)
             write_json(place / file, value)
         auto = theirs.architecture.auto_classes[theirs.name]
@@ -85,7 +92,7 @@ def their_config(config: Config, vocab: int, imported_as: str | None = None) -> 
     Several architectures can express the same run, such as BERT and RoBERTa. `imported_as`, the class that an imported
     run came from, is tried first.
     """
-    if config.model.encoder != "transformer":
+    if not isinstance(config.model, Transformer):
         raise Unsupported(f"Hugging Face has no {config.model.encoder} model; --to onnx exports any run")
     nearest: Unsupported | None = None
     for each in sorted(ARCHITECTURES.values(), key=lambda architecture: imported_as not in architecture.tasks):
@@ -109,7 +116,7 @@ def _weights(run: ExportedRun, theirs: TheirConfig) -> dict[str, Tensor]:
     ours |= _scores(ours, run.answers, theirs.name)
     weights: dict[str, Tensor] = {}
     done, total, progress = 0, sum(weight.numel() for weight in ours.values()), progress_of("parameter")
-    for match in theirs.architecture.matches(ours, run.config.model, theirs.name):
+    for match in theirs.architecture.matches(ours, transformer_of(run.config), theirs.name):
         for name, weight in zip(match.theirs, match.to_theirs([ours[key] for key in match.ours]), strict=True):
             weights[name] = weight.contiguous().clone()  # what shares its numbers cannot be saved
         done += sum(ours[key].numel() for key in match.ours)

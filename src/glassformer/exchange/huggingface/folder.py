@@ -13,8 +13,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from glassformer.config.errors import DataError, Misuse, read_failure
+from glassformer.config.model_section import SequenceSettings
 from glassformer.config.presets import VECTORS
-from glassformer.config.sections import ModelSettings
 from glassformer.exchange import CONFIG
 from glassformer.exchange.external_model import ExternalModel, Weights
 from glassformer.exchange.huggingface.architecture import Unsupported, short
@@ -143,7 +143,7 @@ def _pool(pooling: dict[str, Any], source: Path) -> str:
     return POOLS[chosen[0]]
 
 
-def sentence_files(model: ModelSettings) -> dict[str, Any]:
+def sentence_files(model: SequenceSettings) -> dict[str, Any]:
     """Return the files that describe the pooling of a run: JSON contents by file name."""
     theirs = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens", "lasttoken": "lasttoken"}
     kinds = KINDS if model.unit else KINDS[:2]

@@ -22,6 +22,7 @@ from glassformer.exchange.huggingface.architecture import (
     Unsupported,
     read_tables,
     short,
+    transformer_of,
 )
 from glassformer.exchange.huggingface.architectures import ARCHITECTURES
 from glassformer.models.build import (
@@ -63,7 +64,7 @@ def import_external(external: ExternalModel) -> ImportedModel:
     parsed = architecture.read(ConfigValues(external.config, architecture.name), name)
     answers = None if parsed.labels is None else read_answers(parsed.labels, parsed.loss, external.name)
     config, shapes = _plan(external, parsed, answers)
-    matches = architecture.matches(shapes, config.model, name)
+    matches = architecture.matches(shapes, transformer_of(config), name)
     sources = _sources(external, architecture, parsed, matches, shapes)
     for pattern, note in architecture.of_task("notes", parsed.task).items():
         if any(fnmatchcase(weight, pattern) for weight in external.weights.shapes):

@@ -57,7 +57,7 @@ def model_settings(name: str) -> dict[str, Any]:
     return {"model.encoder": encoder, **{f"model.{key}": value for key, value in variant.items()}}
 
 
-def parse_models(models: str | Sequence[str]) -> tuple[str, ...]:
+def parse_models(models: object) -> tuple[str, ...]:
     """Return the names of models, given as a list or with commas between them; refuse unknown and repeated names."""
     names = tuple(split_words(models))
     if not names:

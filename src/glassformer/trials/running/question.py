@@ -11,10 +11,11 @@ from typing import Any
 from glassformer.config.encoders import encoder_info
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.messages import listening, say, silent
+from glassformer.config.model_section import ModelSettings
 from glassformer.config.plugins import own_files
 from glassformer.config.presets import TEXT
 from glassformer.config.resolve import BUDGETS, Config, check_ranges, resolve, that_writes
-from glassformer.config.sections import ModelSettings, TokenizerSettings
+from glassformer.config.sections import TokenizerSettings
 from glassformer.config.sentences import sentence
 from glassformer.data.wording import LOST
 from glassformer.families.base import FAMILIES, Prepared
@@ -386,7 +387,7 @@ def width_for(
 
 def _step(config: Config) -> int:
     """Return the number that a width must be a multiple of, so that each head has an even width."""
-    return 2 * config.model.heads if "transformer" in (config.model.encoder, config.model.decoder) else 2
+    return 2 * (config.get("model.heads") or 1)
 
 
 def _count(config: Config, prepared: Prepared) -> int:

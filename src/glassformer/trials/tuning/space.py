@@ -5,10 +5,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from glassformer.config.encoders import RECURRENT
 from glassformer.config.errors import SettingError, unknown
+from glassformer.config.model_section import RECURRENT
 from glassformer.config.presets import IMAGE, TABLE, has_decoder, labels_examples, reads_stream
-from glassformer.config.resolve import ALIASES, BUDGETS, FIELDS, SECTIONS, WORDS, Config, full_key, keys
+from glassformer.config.resolve import ALIASES, BUDGETS, FIELDS, KINDS_WITH_WORDS, SECTIONS, Config, full_key, keys
 from glassformer.config.setting import check_value, choices_of, kind_of, parse, value_text
 
 Plain = str | int | float | bool | None
@@ -289,7 +289,9 @@ def _training(config: Config, fixed: Collection[str]) -> Candidates:
 def _tokens(config: Config, characters: int | None) -> Candidates:
     """Return candidates for the tokenizer and the bag."""
     subwords = has_decoder(config.task) and config.tokenizer.kind == "bpe"
-    words = labels_examples(config.task) and config.data.kind in WORDS  # a language model's loss is that of a token
+    words = (
+        labels_examples(config.task) and config.data.kind in KINDS_WITH_WORDS
+    )  # a language model's loss is that of a token
     bag = words and config.model.encoder == "bag"
     spelled = {"tokenizer.kind": ("char",)}
     return [
@@ -320,16 +322,17 @@ def _shape(config: Config, fixed: Collection[str]) -> Candidates:
     """Return candidates for the model; `_is_open` removes those that its encoder does not use."""
     model, recurrent, labels = config.model, config.model.encoder in RECURRENT, labels_examples(config.task)
     widths = [model.width] if "model.width" in fixed else _widths(model.width)
+    given_heads = config.get("model.heads") or 4
     if "model.heads" in fixed and _has_transformer(config):
-        widths = [width for width in widths if width % (2 * model.heads) == 0]
+        widths = [width for width in widths if width % (2 * given_heads) == 0]
     deeper = 2 if reads_stream(config.task) or model.encoder == "transformer" else 0
     deepest = max(3 if recurrent else 4, model.layers + deeper)
-    heads = [heads for heads in sorted({2, 4, 8, model.heads}) if all(width % (2 * heads) == 0 for width in widths)]
+    heads = [heads for heads in sorted({2, 4, 8, given_heads}) if all(width % (2 * heads) == 0 for width in widths)]
     return [
         (Dimension("model.dropout", low=0.0, high=0.6, step=0.05), True),
         (choice("model.width", *widths), len(widths) > 1),
         (Dimension("model.layers", low=1, high=deepest, whole=True), True),
-        (choice("model.heads", *heads), len(heads) > 1 and model.heads in heads),
+        (choice("model.heads", *heads), len(heads) > 1 and given_heads in heads),
         (choice("model.kernel", *((3, 5) if config.data.kind == IMAGE else (2, 3, 4, 5))), True),
         (choice("model.dilation", 1, 2), True),
         (choice("model.window", *((3, 5, 8) if labels else (8, 16, 32))), True),
