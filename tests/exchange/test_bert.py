@@ -28,7 +28,7 @@ from glassformer.exchange.huggingface.folder import read_folder
 from glassformer.exchange.huggingface.importing import ImportedModel, import_external
 from glassformer.families.embedding import LoadedEmbedder
 from glassformer.families.labelling import LoadedPredictor
-from glassformer.families.language import LoadedMasked
+from glassformer.families.masked import LoadedMasked
 from glassformer.models.build import build_masked_model
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.verbs.exchange import export

@@ -16,8 +16,8 @@ from glassformer.config.presets import MASKED
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import TokenizerSettings
 from glassformer.families.build import prepare
-from glassformer.families.language import LoadedMasked, fill, masked_ids
 from glassformer.families.load import load
+from glassformer.families.masked import LoadedMasked, fill, masked_ids
 from glassformer.families.recognition import infer_config
 from glassformer.inspection.views.registry import views_of
 from glassformer.rendering.panels import Choices, Guesses, Lines

@@ -30,7 +30,7 @@ KNOWN: dict[str, Callable[..., Any]] = {
 def written_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
     """All digits and all terms, so that a sentence can be computed again exactly."""
     monkeypatch.setattr(steps, "DIGITS", 16)
-    monkeypatch.setattr(steps, "MOST_TERMS", 10**6)
+    monkeypatch.setattr(steps, "MAX_TERMS", 10**6)
 
 
 def computed(how: str) -> float:

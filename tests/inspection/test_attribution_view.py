@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from glassformer.inspection.views.attribution import (
-    STRONGEST,
-    WAYS,
+    MAX_ROWS,
+    METHODS,
     Explained,
     attribution_view,
     from_each,
@@ -28,7 +28,7 @@ OUTPUT = Explained(0, "positive", "the score", 0.875)
 def test_two_rows_of_tokens_a_table_and_what_they_say() -> None:
     view = attribution_view(WORDS, GRADIENT, LEFT_OUT, OUTPUT)
     *ways, table = view.panels
-    for tokens, name, values in zip(ways, WAYS, (GRADIENT, [0, -1.0, 0.25, 2.0, 0.5]), strict=True):
+    for tokens, name, values in zip(ways, METHODS, (GRADIENT, [0, -1.0, 0.25, 2.0, 0.5]), strict=True):
         assert isinstance(tokens, Tokens)
         assert (tokens.title, tokens.signed) == (name, True)
         np.testing.assert_array_equal(tokens.values, [values])
@@ -89,7 +89,7 @@ def test_only_the_strongest_stand_in_the_table() -> None:
     many = np.linspace(-1, 1, 41).astype(np.float32)
     (*_, table) = attribution_view([str(place) for place in range(41)], many, many, OUTPUT).panels
     assert isinstance(table, Table)
-    assert len(table.rows) == STRONGEST
+    assert len(table.rows) == MAX_ROWS
     assert {row[1] for row in table.rows} == {*range(6), *range(35, 41)}
 
 
@@ -99,7 +99,7 @@ def test_patches_are_laid_out_as_the_image_is() -> None:
     first, second, _ = view.panels
     assert isinstance(first, Grid)
     assert isinstance(second, Grid)
-    assert (first.title, second.title) == WAYS
+    assert (first.title, second.title) == METHODS
     assert first.values.tolist() == [[0, 1, 2], [3, 4, 5]]
     assert second.values.tolist() == [[0, 2, 4], [6, 8, 10]]
     assert (len(first.rows), len(first.columns), first.signed, second.signed) == (2, 3, True, True)

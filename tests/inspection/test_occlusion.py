@@ -42,7 +42,7 @@ def test_a_text_really_lacks_the_word(name: str, masked: bool) -> None:
 def test_more_words_than_go_together(monkeypatch: pytest.MonkeyPatch) -> None:
     model = reader_of("transformer")
     expected = leave_one_out(model, WORDS, 1)
-    monkeypatch.setattr("glassformer.inspection.views.attribution.AT_ONCE", 3)
+    monkeypatch.setattr("glassformer.inspection.views.attribution.BATCH_EXAMPLES", 3)
     np.testing.assert_allclose(leave_one_out(model, WORDS, 1), expected, atol=1e-5)
     assert np.unique(expected.round(4)).size == T
 

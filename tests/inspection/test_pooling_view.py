@@ -10,7 +10,7 @@ from torch import nn
 from glassformer.bricks.pooling import FUNCTIONS, make_pool
 from glassformer.config.errors import Misuse
 from glassformer.config.presets import MIXED
-from glassformer.inspection.views.pooling import HOW, pool_kind, pooling_view, pooling_weights, token_weights
+from glassformer.inspection.views.pooling import POOL_TEXTS, pool_kind, pooling_view, pooling_weights, token_weights
 from glassformer.rendering.panels import Table, Tokens
 from helpers.small_readers import INPUTS, WORDS, T, reader_of, writer_of
 from helpers.support import numbers, randomise, same
@@ -65,7 +65,7 @@ def test_max_counts_the_numbers_taken_from_each_token() -> None:
 def test_every_pool_has_a_name_and_words() -> None:
     for kind in KINDS:
         assert pool_kind(make_pool(kind, width=D)) == kind
-        assert kind in HOW
+        assert kind in POOL_TEXTS
     with pytest.raises(Misuse, match=r"^Linear is none of the pools"):
         pool_kind(nn.Linear(2, 2))
 

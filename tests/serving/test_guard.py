@@ -17,7 +17,7 @@ from playwright.sync_api import Browser
 import glassformer as gf
 from glassformer.cli.main import main
 from glassformer.serving import guard
-from glassformer.serving.guard import BIGGEST_BODY, is_loopback
+from glassformer.serving.guard import MAX_BODY_BYTES, is_loopback
 from helpers.browser import PATIENCE
 from helpers.running import finish
 from helpers.serving import Client, process
@@ -84,10 +84,10 @@ def test_another_sites_page_is_refused(client: Client) -> None:
 
 def test_a_body_that_is_too_large_is_refused(client: Client) -> None:
     def pieces() -> Iterator[bytes]:
-        for _ in range(BIGGEST_BODY // 2**20 + 2):
+        for _ in range(MAX_BODY_BYTES // 2**20 + 2):
             yield bytes(2**20)
 
-    for content in (bytes(BIGGEST_BODY + 1), pieces()):
+    for content in (bytes(MAX_BODY_BYTES + 1), pieces()):
         with contextlib.suppress(httpx.WriteError, httpx.ReadError):  # the server may close before all was sent
             answer = client.request("POST", "/v1/completions", content=content)
             assert (answer.status_code, answer.json()["error"]["code"]) == (413, "body_too_large")

@@ -86,7 +86,6 @@ class RecordsInside(Capability, Protocol):
         self, keep: Callable[[str, Make], None], wants: Callable[[str], bool]
     ) -> Iterator[RemovableHandle]:
         """Register the hooks for the names that `wants` accepts; they call `keep`."""
-        ...
 
 
 def record_output(module: object, args: tuple[Any, ...], output: Any) -> Recorded:

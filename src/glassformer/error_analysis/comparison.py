@@ -27,7 +27,8 @@ from glassformer.error_analysis.finding import (
 )
 from glassformer.families.base import DataParts, EvaluatedPart, Family, Loaded
 from glassformer.families.labelling import LabellingFamily, LoadedPredictor
-from glassformer.families.language import MaskedFamily, StreamFamily
+from glassformer.families.language import StreamFamily
+from glassformer.families.masked import MaskedFamily
 from glassformer.families.requests import EvaluateOptions
 from glassformer.families.translation import TranslationFamily
 from glassformer.rendering.curves import Records

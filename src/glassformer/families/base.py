@@ -1,8 +1,8 @@
 """A family of tasks: everything in which one kind of task differs from another.
 
-`FAMILIES[config.task]` is the only dispatch on the kind of a task. What rooms further down add to a family (findings,
-baselines, checks …) they add as generic functions of it (`functools.singledispatch` on the family's class), so that a
-family that is defined elsewhere has what its base class has, and may register its own.
+`FAMILIES[config.task]` is the only dispatch on the kind of a task. Packages above add generic functions to a family
+(findings, baselines, checks …) with `functools.singledispatch` on its class. A user's family has those of its base
+class, and may register its own.
 """
 
 import copy
@@ -32,9 +32,9 @@ from glassformer.config.sections import DataSettings
 from glassformer.data.columns.schema import Schema
 from glassformer.data.features.inputs import Features
 from glassformer.families.capabilities import Embeds
-from glassformer.families.predict import embed
 from glassformer.families.requests import ConfigRequest, Embedded, EvaluateOptions, Example, ModelInput, Recognition
 from glassformer.families.schema import reader_of, schema_of
+from glassformer.families.vectors import embed
 from glassformer.models.build import parameter_count
 from glassformer.models.capabilities import HasVectors
 from glassformer.models.inputs import Shape
@@ -70,11 +70,11 @@ def make_own_model(own: OwnModel, reads: Any, outputs: int, seed: int) -> nn.Mod
 
 
 ModelCall = tuple[Tensor | None, ...]
-"""What a model is called with, as a batch of one."""
+"""Inputs of a model, as a batch of one."""
 
 
 class DataParts(Protocol):
-    """Data, divided: what every corpus has, whatever it holds."""
+    """Divided data: what every corpus has."""
 
     @property
     def fingerprint(self) -> str: ...
@@ -87,54 +87,52 @@ class DataParts(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Processor:
-    """How examples become what a model reads, and its scores what is said: learned from the training part, and kept in
-    the run.
-    """
+    """How examples become inputs, and scores become answers; learned from the training part, kept in the run."""
 
-    # no default stands in the class itself, so that a subclass may say what is always given
+    # Defaults are made by factories and are no class attributes, so that a subclass may require a field.
     tokenizer: Tokenizer | None = field(default_factory=lambda: None)
-    """None where no words are read."""
+    """None if no words are read."""
     target_tokenizer: Tokenizer | None = field(default_factory=lambda: None)
-    """The tokenizer of the targets, where a translation has one for each side."""
+    """Tokenizer of the targets; None unless a translator has one per side."""
     features: Features | None = field(default_factory=lambda: None)
-    """How an example becomes what is read, where something is said of it."""
+    """How an example becomes tensors; None for models that only read texts."""
     answers: Answers | None = field(default_factory=lambda: None)
-    """What is said of an example; None where texts are written."""
+    """How scores become labels or numbers; None if the model writes texts."""
 
     @property
     def shape(self) -> Shape:
-        """What a model has to know of what it reads."""
+        """Sizes of the inputs that a model has to know."""
         if self.features is not None:
             return self.features.shape
         return Shape(vocab=0 if self.tokenizer is None else self.tokenizer.vocab_size)
 
 
 def tokenizers_of(run: Run) -> Processor:
-    """The tokenizers of a run, which its data is to be prepared with again."""
+    """Return the tokenizers of a run, with which its data is prepared again."""
     return Processor(tokenizer=run.tokenizer(), target_tokenizer=run.target_tokenizer())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared(Processor):
-    """Everything that a training needs but the model."""
+    """Everything that a training run needs except the model."""
 
     corpus: DataParts
     tokens: dict[str, int]
-    """How many each part has."""
+    """Number of tokens in each part."""
     task: Task
 
 
 @dataclass(frozen=True, eq=False)
 class EvaluatedPart:
-    """An evaluation, and what it is of."""
+    """An evaluation with the run and the data that it is about."""
 
     loaded: "Loaded"
     part: Any
     inputs: Any
-    """That part, as the model reads it."""
+    """The part as inputs of the model."""
     evaluation: Evaluation
     corpus: DataParts | None = None
-    """The run's own data, if the part is one of it."""
+    """The run's own data if the part belongs to it, else None."""
 
 
 # --- a run's model ---
@@ -157,7 +155,7 @@ class OtherTask:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Loaded(Processor, Embeds):
-    """A run's model, with everything that belongs to it."""
+    """A run with its model, its settings and what it learned from the data."""
 
     generate: ClassVar[Any] = OtherTask()
     stream: ClassVar[Any] = OtherTask()
@@ -174,7 +172,7 @@ class Loaded(Processor, Embeds):
     load_again: Callable[..., "Loaded"] | None = field(default=None, compare=False)
     """A function of the folder, the device, a user's own model and the precision that loads it again."""
     precision: str = "fp32"
-    """That of its weights: fp32, bf16, int8."""
+    """Precision of the weights: fp32, bf16 or int8."""
 
     @property
     def family(self) -> "Family":
@@ -199,12 +197,12 @@ class Loaded(Processor, Embeds):
 
     @property
     def schema(self) -> Schema:
-        """Columns that the run learned from; every table that it reads is checked against them."""
+        """Columns that the run learned from, against which it checks every table that it reads."""
         return self.family.schema(self, self.config.data)
 
     @property
     def output_tokenizer(self) -> Tokenizer:
-        """The tokenizer of the tokens which are written, or else read."""
+        """Tokenizer of the tokens that the model writes, or else reads."""
         if self.tokenizer is None:
             raise Misuse(f"{self.run.path} reads no texts")
         return self.tokenizer
@@ -212,8 +210,9 @@ class Loaded(Processor, Embeds):
     @progress_bar()
     @check_arguments
     def embed(self, texts: Example | Iterable[Any], *, tokens: bool = False) -> Any:
-        """The vector of an example, or of each of several (a list, an array, a DataFrame); and of a text's tokens, if
-        asked for.
+        """Return the vector of an example, or of each of several (a list, an array, a DataFrame).
+
+        With `tokens`, each result also has a vector for each token of the text.
         """
         reader = reader_of(self, "embed")
         found = self.family.embed(self, reader.examples(texts), tokens=tokens)
@@ -240,60 +239,60 @@ class Loaded(Processor, Embeds):
 
 
 AnyRun = str | os.PathLike[str] | Run | Loaded
-"""A run's folder, or what was made of it already."""
+"""A run's folder, or the run that was opened or loaded from it."""
 
 
 # --- families ---
 
 
 class Family(ABC):
-    """One kind of task. A family of one's own is a subclass, handed to `register_family`."""
+    """One kind of task. Users subclass it and pass an instance to `register_family`."""
 
     task: str
-    """Its name, as `--task` takes it."""
+    """Its name for `--task`."""
     title: str
-    """What a model of it is called."""
+    """What its models are called."""
     noun: str = "text"
-    """What one of its examples is called."""
+    """What its examples are called."""
     verb: str = "predict"
     """The command that uses a run."""
     primary: str
-    """The metric by which weights are chosen, unless a setting names another (`selection`)."""
+    """Metric that selects the weights, unless a setting names another (`selection`)."""
     lower_is_better: bool = False
     reads_stream: bool = False
-    """It reads a corpus as one long row of tokens."""
+    """Whether it reads a corpus as one long row of tokens."""
     labels_examples: bool = False
-    """It says something of a whole example: one row of scores for each, not one for each token."""
+    """Whether a model has one row of scores per example, not one per token."""
     label_kind: str | None = None
-    """What it says of an example, where that is a class, several labels or a number: one of `LABEL_KINDS`."""
+    """Kind of its labels, one of `LABEL_KINDS`; None if examples have no labels."""
     has_decoder: bool = False
-    """A second model writes what the first has read."""
+    """Whether a decoder writes a text that depends on the text which the encoder reads."""
     text_loss: bool = True
-    """A text alone has a loss; where tokens are hidden, only a part of the data has."""
+    """Whether a single text has a loss; texts for masked models have none until tokens are hidden."""
     predicts_next: bool = False
-    """It predicts the next token of the text that it reads."""
+    """Whether it predicts the next token of the text that it reads."""
     is_trained: bool = True
-    """It is learned here, by a loss; else its models come from elsewhere."""
+    """Whether its models are trained here; if not, they are imported."""
     token_places: tuple[int, ...] = (0,)
-    """Where in what a model is called with tokens stand, each followed by their mask, if words are read."""
+    """Indices of the token inputs of a model, each followed by their mask."""
     loaded_class: type[Loaded]
 
     # --- its data ---
 
     @abstractmethod
     def recognise(self, request: ConfigRequest) -> Recognition:
-        """The configuration of a training that `--task` asks for: what settings leave open, the data decides."""
+        """Return the configuration of a training run; the data decides what the settings leave open."""
 
     @abstractmethod
     def split_data(self, config: Config, rows: Any = None) -> DataParts:
-        """The data and what is held out of it. `rows`: where it has been read already."""
+        """Return the data, divided into parts. `rows`: the data if it has been read already."""
 
     def check_corpus(self, config: Config, corpus: Any) -> None:  # noqa: B027 (there may be nothing to refuse)
-        """Refuse what nothing could be learned from, before anything is begun."""
+        """Raise an error if nothing can be learned from the data."""
 
     @abstractmethod
     def prepare(self, config: Config, corpus: Any, known: Processor) -> Prepared:
-        """The corpus as a task. `known`: what is not to be learned anew."""
+        """Return the corpus as a task. `known`: tokenizers and features that are not learned again."""
 
     def schema(self, loaded: Any, data: DataSettings) -> Schema:
         """Return the columns that a run reads. `data`: its settings, or those of other data."""
@@ -301,69 +300,70 @@ class Family(ABC):
 
     @abstractmethod
     def whole_part(self, loaded: Any, options: EvaluateOptions) -> Any:
-        """All of the data that was named, as a part."""
+        """Return all of the data that the options name, as one part."""
 
     # --- its model ---
 
     @abstractmethod
     def build_model(self, config: Config, processor: Processor) -> nn.Module:
-        """The model with its first weights."""
+        """Return the model with its initial weights."""
 
     def own_model(self, config: Config, processor: Processor, own: OwnModel) -> nn.Module:
         """Return a user's own model, if this family can train one."""
         raise SettingError(f"a model of your own cannot learn {config.task}, only labels, numbers or the next token")
 
     def learn_from_data(self, model: nn.Module, prepared: Prepared) -> None:  # noqa: B027 (few models do)
-        """What a model takes from the training part before the first step."""
+        """Let a model learn statistics of the training part before the first step."""
 
     def training_task(self, task: Task, model: nn.Module, config: Config) -> Task:
-        """The task as a model is trained on it."""
+        """Return the task for the training of this model."""
         return task
 
     def training_sample(self, model: Any, processor: Processor, evaluation: Evaluation, step: int) -> str | None:
-        """What the model writes by now, to be shown after a validation on the way."""
+        """Return a sample of the model's output, shown after a validation during training; None without one."""
         return None
 
     def check_refit(self, data: DataSettings) -> None:  # noqa: B027 (there may be nothing to refuse)
-        """Refuse data whose parts cannot be joined for a training on all of them."""
+        """Raise an error if the parts of the data cannot be joined for a refit."""
 
     def read_processor(self, run: Run, config: Config) -> Processor:
-        """What the run keeps."""
+        """Read tokenizers, features and answers from a run."""
         return tokenizers_of(run)
 
     def loaded(self, model: Any, processor: Processor, run: Run, config: Config, **more: Any) -> Loaded:
-        """The model with its weights, ready for use. `more`: what only runs of this family have."""
+        """Return the model with its weights as a loaded run. `more`: fields that only this family's runs have."""
         kept = {one.name: getattr(processor, one.name) for one in fields(Processor)}
         return self.loaded_class(model=model, run=run, config=config, **kept, **more)
 
     # --- its use ---
 
     def check_options(self, loaded: Loaded, options: EvaluateOptions) -> None:
-        """Refuse what a run of this family cannot be asked."""
+        """Raise an error for options that do not apply to runs of this family."""
         options.refuse_search()
         options.refuse_stride()
 
     @abstractmethod
     def evaluate_part(self, loaded: Any, part: Any, options: EvaluateOptions) -> EvaluatedPart:
-        """What a run makes of a part, its own or another's."""
+        """Evaluate a run on a part of its own data, or of other data."""
 
     @abstractmethod
     def encode_example(self, loaded: Any, example: Example, *, target: str | None, beam: int) -> ModelInput:
-        """An example as a run's model reads it; `target`: what a translator is to write, instead of what it would."""
+        """Return an example as inputs of a run's model; `target`: a translation to use instead of the model's own."""
 
     @abstractmethod
     def held_out_examples(
         self, loaded: Any, prepared: Prepared, part: str, *, count: int, max_tokens: int, max_patches: int
     ) -> Iterator[ModelInput]:
-        """Some examples of a held-out part, evenly chosen."""
+        """Yield examples of a held-out part, evenly spaced."""
 
     @abstractmethod
     def random_call(self, loaded: Any, generator: Generator, max_tokens: int) -> ModelCall:
-        """An example that nobody wrote: numbers of the right kind and shape."""
+        """Return random inputs of the right types and shapes."""
 
     def embed(self, loaded: Any, examples: Any, *, tokens: bool) -> list[Embedded]:
-        """The vector of each example (a list of them; where rows are read, also a table); and of a text's tokens, if
-        asked for.
+        """Return the vector of each example: a list, or a table if the run reads rows.
+
+        With `tokens`, each result also has a vector for each token of the text.
         """
         return embed(loaded.model, loaded.tokenizer, loaded.config, [str(text) for text in examples], tokens=tokens)
 
@@ -380,22 +380,22 @@ class Family(ABC):
         return answer
 
     def example_target(self, loaded: Any, example: ModelInput, answer: str | None) -> Tensor:
-        """What should come out for an example: the token that follows each, or its answer."""
+        """Return the targets of an example: the token after each token, or the answer."""
         return torch.tensor(example.answer_ids)
 
     def example_loss(self, loaded: Any, example: ModelInput, target: Tensor) -> Tensor:
-        """The loss on an example, per token."""
+        """Return the loss on an example, per token."""
         scores = loaded.model(*example.inputs).float().cpu()
         return torch.nn.functional.cross_entropy(scores[0, : len(target)], target)
 
     def training_target(self, loaded: Any, example: ModelInput, answer: str | None) -> tuple[Tensor, str]:
-        """What one training step on an example learns, and by which loss."""
+        """Return the targets of one training step on an example, and the name of the loss."""
         if answer is not None:
             raise Misuse("--answer is for runs that predict: a text is its own answer, a translator's is --translation")
         return torch.tensor([[-1 if id is None else id for id in example.follows]]), "softmax"
 
     def output_names(self, loaded: Any) -> list[str]:
-        """Names of what is scored: a head may have rows that no token has."""
+        """Return the names of the scores; a head may have more rows than there are tokens."""
         return [loaded.output_tokenizer.shown(id) for id in range(loaded.model.head.out_features)]
 
     def selection(self, config: Config) -> tuple[str, bool]:
@@ -405,24 +405,24 @@ class Family(ABC):
     # --- what is said of it ---
 
     def model_name(self, config: Config) -> str:
-        """What its model is called: by its encoder; of a family of one's own that builds its own, by the task."""
+        """Return the name of the model: its encoder, or the task if a user's family builds its own model."""
         ours = self.build_model.__module__.startswith("glassformer.")
         return config.model.encoder if ours or is_own_model(config.model.encoder) else config.task
 
     def describe(self, config: Config) -> str:
-        """What a run's model is, for its card."""
+        """Return a description of the model for the run's card."""
         return self.title
 
     def example_argument(self, run: Path, config: Config) -> str:
-        """What to give the command that uses a run."""
+        """Return the argument of the command that uses a run."""
         return "'A text'"
 
     def command(self, run: Path, config: Config) -> str:
-        """A command that uses a run."""
+        """Return a command that uses a run."""
         return f"glassformer {self.verb} {shlex.quote(str(run))} {self.example_argument(run, config)}"
 
     def chance_level(self, config: Config, card: Mapping[str, Any]) -> tuple[float | None, str]:
-        """The loss of guessing evenly, and why; None: it is not known. By default that of tokens that are written."""
+        """Return the loss of uniform guessing and its formula; None if it is unknown."""
         tokens = (card.get("target_tokenizer") or card["tokenizer"])["vocab_size"]
         return math.log(tokens), f"ln of {tokens:,} tokens"
 
@@ -435,12 +435,12 @@ class Family(ABC):
 
 
 class Families(UserDict[str, Family]):
-    """The families by the names of their tasks; those of this package are imported when the first is asked for."""
+    """Families by the names of their tasks. The built-in families are imported on first use."""
 
-    modules = ("language", "labelling", "translation", "embedding")
+    modules = ("language", "masked", "labelling", "translation", "embedding")
 
     def __init__(self) -> None:
-        """Leave `data` unset until it is asked for."""
+        """Leave `data` unset until its first use."""
 
     @cached_property
     def data(self) -> dict[str, Family]:  # type: ignore[override]
@@ -456,7 +456,7 @@ FAMILIES = Families()
 
 
 def register_family(family: Family, *, like: str) -> None:
-    """A family of one's own. `like`: the task of ours whose settings it has."""
+    """Register a user's family. `like`: the built-in task whose settings it has."""
     if not isinstance(family, Family):
         raise Misuse(f"register_family takes a Family, as register_family(MyFamily(), like=…), not {family!r}")
     if family.task in TASKS:

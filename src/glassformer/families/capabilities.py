@@ -12,11 +12,9 @@ class Generates(Capability, Protocol):
 
     def generate(self, prompt: str = "", **how: Any) -> str:
         """Return the text that follows the prompt."""
-        ...
 
     def probabilities(self, text: str | Sequence[int], k: int = 5) -> Sequence[Any]:
         """Return what the model expects at each position of a text."""
-        ...
 
 
 class Translates(Capability, Protocol):
@@ -24,7 +22,6 @@ class Translates(Capability, Protocol):
 
     def translate(self, *args: Any, **more: Any) -> Any:
         """Return the translations of a text, or of each of several."""
-        ...
 
 
 class Labels(Capability, Protocol):
@@ -35,7 +32,6 @@ class Labels(Capability, Protocol):
 
     def predict(self, *args: Any, **more: Any) -> Any:
         """Return the prediction for an example, or for each of several."""
-        ...
 
 
 class Fills(Capability, Protocol):
@@ -43,7 +39,6 @@ class Fills(Capability, Protocol):
 
     def fill(self, *args: Any, **more: Any) -> Any:
         """Return the likeliest tokens for each MASK of a text, or of each of several."""
-        ...
 
 
 class Embeds(Capability, Protocol):
@@ -51,4 +46,3 @@ class Embeds(Capability, Protocol):
 
     def embed(self, texts: Any, *, tokens: bool = False) -> Any:
         """Return the vector of an example, or of each of several."""
-        ...

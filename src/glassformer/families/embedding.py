@@ -19,8 +19,9 @@ from glassformer.data.features.inputs import Features, Inputs
 from glassformer.data.split.labelled import Labelled
 from glassformer.families import requests
 from glassformer.families.base import Family, Loaded, ModelCall, Processor
-from glassformer.families.predict import embed_examples, images_in, inputs_of, part_of, texts_in
+from glassformer.families.predict import images_in, inputs_of, part_of, texts_in
 from glassformer.families.schema import table_in
+from glassformer.families.vectors import embed_examples
 from glassformer.models.build import build_vectors
 from glassformer.models.inputs import FlatColumns, FlatPixels, ImageTokens, MixedTokens
 from glassformer.models.modules import TextPredictor, device_of

@@ -300,7 +300,7 @@ class LabellingFamily(ExampleFamily):
 # --- what is said of an example: a class, several labels or a number ---
 
 
-RARE = 0.1
+RARE_SHARE = 0.1
 """Share of the training rows below which a class is rare."""
 
 
@@ -310,7 +310,7 @@ def rare_class(counts: Mapping[str, int]) -> str | None:
     Of more than five classes, a class is rare if it has less than half of an equal share.
     """
     rarest = min(counts, key=counts.__getitem__)
-    return rarest if counts[rarest] < min(RARE, 0.5 / len(counts)) * max(1, sum(counts.values())) else None
+    return rarest if counts[rarest] < min(RARE_SHARE, 0.5 / len(counts)) * max(1, sum(counts.values())) else None
 
 
 class ClassificationFamily(LabellingFamily):

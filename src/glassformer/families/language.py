@@ -1,27 +1,24 @@
-"""Language models and masked language models, which read a corpus as one long row of tokens."""
+"""Language models, and what they share with masked ones: both read a corpus as one long row of tokens."""
 
-import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Generator
 
-from glassformer.config.arguments import check_arguments
-from glassformer.config.errors import DataError, Misuse, RunError, SettingError
+from glassformer.config.errors import DataError, RunError, SettingError
 from glassformer.config.limits import read_text
-from glassformer.config.messages import Say, say, takes_listener
-from glassformer.config.presets import LANGUAGE_MODEL, MASKED, predicts_hidden_tokens
+from glassformer.config.messages import say
+from glassformer.config.presets import LANGUAGE_MODEL, predicts_hidden_tokens
 from glassformer.config.resolve import Config
 from glassformer.config.sections import DataSettings
 from glassformer.data.io.source import Source, open_source
 from glassformer.data.io.survey import survey
 from glassformer.data.packing.store import Tokens, pack
-from glassformer.data.packing.windows import Masking
 from glassformer.data.split.documents import TextCorpus, TextPart, refuse_joining, split_texts, whole_text
 from glassformer.data.wording import counted
 from glassformer.families import requests
@@ -36,22 +33,18 @@ from glassformer.families.base import (
     make_own_model,
 )
 from glassformer.families.build import say_tokens
-from glassformer.families.capabilities import Fills
 from glassformer.families.generate import Writer
 from glassformer.families.recognition import recognise_text
 from glassformer.families.schema import reader_of
-from glassformer.models.build import build_language_model, build_masked_model
-from glassformer.models.modules import MaskedLanguageModel, TokenModel, device_of
+from glassformer.models.build import build_language_model
+from glassformer.models.modules import TokenModel, device_of
 from glassformer.models.own import OwnLanguageModel
-from glassformer.notebook.html import facts, shares
 from glassformer.runs.run import CARD, CHAT_TEMPLATE, Run
 from glassformer.tasks.base import Evaluation
-from glassformer.tasks.language_model import LanguageModelling, MaskedModelling, WindowTask
-from glassformer.text.display import cut
-from glassformer.text.pipelines import MASK
+from glassformer.tasks.language_model import LanguageModelling, WindowTask
 from glassformer.text.tokenizer import Tokenizer
 
-SEARCHED = 2**20
+MAX_SEARCHED_TOKENS = 2**20
 """Tokens among which the beginnings of documents are looked for."""
 
 
@@ -121,7 +114,7 @@ class StreamFamily(Family):
         task, tokenizer = prepared.task, loaded.tokenizer
         assert isinstance(task, WindowTask)
         longest = min(max_tokens, task.context)
-        ids = task.parts[part].ids[:SEARCHED]
+        ids = task.parts[part].ids[:MAX_SEARCHED_TOKENS]
         starts = np.arange(0, len(ids), longest) if task.start is None else np.flatnonzero(ids == task.start)
         for start in requests.evenly_chosen(starts if len(starts) else np.zeros(1, np.int64), count):
             chosen: list[int] = ids[start : start + longest].tolist()
@@ -241,167 +234,4 @@ def _chat(run: Run) -> tuple[str | None, dict[str, str]]:
     return template, specials
 
 
-# --- masked language models ---
-
-
-USUAL = "[MASK]"
-"""What others call it."""
-LIKELIEST = 5
-LONGEST = 60
-
-
-@dataclass(frozen=True)
-class Guessed:
-    """A token that may stand where MASK does."""
-
-    token: str
-    probability: float
-    id: int
-
-
-@dataclass(frozen=True)
-class Filled:
-    """A text, and for each MASK in it the likeliest tokens, the likeliest first."""
-
-    text: str
-    places: list[list[Guessed]]
-    whole: str
-    """The text with the likeliest token at each place."""
-
-    def to_dict(self) -> dict[str, Any]:
-        places = [[asdict(guess) for guess in place] for place in self.places]
-        return {"text": self.text, "filled": self.whole, "places": places}
-
-    def _repr_html_(self) -> str:
-        places = [shares([(guess.token, guess.probability) for guess in place]) for place in self.places]
-        return facts({"text": self.text, "filled": self.whole}) + "".join(places)
-
-
-def names_of(tokenizer: Tokenizer) -> list[str]:
-    """What is read as MASK: what it is called here, what others call it, and what this tokenizer does."""
-    return list(dict.fromkeys([MASK, USUAL, tokenizer.token(_mask(tokenizer))]))
-
-
-def masked_ids(tokenizer: Tokenizer, text: str) -> list[int]:
-    """The ids of a text whose MASKs are read as such.
-
-    Where tokens hold the blank before them, the one before a MASK belongs to what it stands for.
-    """
-    mask = _mask(tokenizer)
-    pattern = "|".join(map(re.escape, names_of(tokenizer)))
-    spelling = tokenizer.spelling
-    if tokenizer.kind != "char" and (spelling.byte_marks or spelling.blank is not None):
-        pattern = f" ?(?:{pattern})"
-    first, *others = re.split(pattern, text)
-    stretches = [first, *(part for stretch in others for part in (mask, stretch))]
-    return tokenizer.encode_around(stretch for stretch in stretches if stretch != "")
-
-
-def framed_ids(tokenizer: Tokenizer, text: str, context: int) -> list[int]:
-    """The same as a model reads it; what does not fit is cut off, and said."""
-    before, after = list(tokenizer.roles.opening), list(tokenizer.roles.closing)
-    ids, room = masked_ids(tokenizer, text), context - len(before) - len(after)
-    requests.say_cut_text(len(ids), room)
-    if _mask(tokenizer) in ids[room:]:
-        raise Misuse(f"a MASK stands beyond the {room:,} tokens that are read: give a shorter text")
-    return [*before, *ids[:room], *after]
-
-
-@torch.inference_mode()
-def fill(model: MaskedLanguageModel, tokenizer: Tokenizer, text: str, *, context: int, most: int) -> Filled:
-    """The likeliest tokens for every MASK of a text; `most` of them. Tokens that stand for no text are none."""
-    if most < 1:
-        raise Misuse(f"--top {most} must be at least 1")
-    ids = framed_ids(tokenizer, text, context)
-    mask = _mask(tokenizer)
-    if mask not in ids:
-        own = " or ".join(dict.fromkeys([MASK, tokenizer.token(mask)]))
-        raise Misuse(f"'{cut(text, LONGEST)}' has nothing to guess: write {own} where a token is missing")
-    places = [place for place, id in enumerate(ids) if id == mask]
-    features = model.features(torch.tensor([ids], device=device_of(model)))[0, places]
-    chances = model.head(features).float().softmax(-1)
-    guesses = [_likeliest(tokenizer, row, most) for row in chances.cpu()]
-    for place, likeliest in zip(places, guesses, strict=True):
-        ids[place] = likeliest[0].id
-    return Filled(text, guesses, tokenizer.decode(ids))
-
-
-def _likeliest(tokenizer: Tokenizer, chances: Tensor, most: int) -> list[Guessed]:
-    known = torch.tensor(tokenizer.texts)
-    best = chances[known].topk(min(most, len(known)))
-    pairs = zip(known[best.indices].tolist(), best.values.tolist(), strict=True)
-    return [Guessed(tokenizer.token(id), chance, id) for id, chance in pairs]
-
-
-def _mask(tokenizer: Tokenizer) -> int:
-    if tokenizer.mask is None:
-        raise Misuse("the tokens of this run have no MASK: it has nothing to guess")
-    return tokenizer.mask
-
-
-# --- the family ---
-
-
-@dataclass(frozen=True, repr=False)
-class LoadedMasked(Loaded, Fills):
-    """A masked language model: it guesses what is missing."""
-
-    model: MaskedLanguageModel
-    tokenizer: Tokenizer
-
-    @overload
-    def fill(self, texts: str, *, most: int = LIKELIEST, say: Say = say) -> Filled: ...
-    @overload
-    def fill(self, texts: Iterable[Any], *, most: int = LIKELIEST, say: Say = say) -> list[Filled]: ...
-    @check_arguments
-    @takes_listener
-    def fill(self, texts: str | Iterable[Any], *, most: int = LIKELIEST, say: Say = say) -> Filled | list[Filled]:
-        """The likeliest tokens for each `<mask>` of a text, or of each of several."""
-        reader, context = reader_of(self, "fill"), self.config.model.context
-        several = reader.texts(texts)
-        filled = [fill(self.model, self.tokenizer, text, context=context, most=most) for text in several]
-        return filled[0] if reader.is_one(texts) else filled
-
-    predict = fill
-
-
-class MaskedFamily(StreamFamily):
-    task = MASKED
-    title = "A masked language model"
-    text_loss = False
-    loaded_class = LoadedMasked
-
-    def check_tokenizer(self, config: Config, tokenizer: Tokenizer) -> None:
-        """Refuse tokens among which none stands for what is to be guessed."""
-        if tokenizer.mask is None:
-            source = config.tokenizer.file or config.model.from_run
-            raise SettingError(f"the tokens of {source} have no {MASK}: glassformer tokenizer train DATA --mask")
-        super().check_tokenizer(config, tokenizer)
-
-    def task_on(self, config: Config, parts: dict[str, Tokens], tokenizer: Tokenizer, context: int) -> MaskedModelling:
-        training = config.training
-        masking = Masking.of(tokenizer, rate=training.mask_rate, whole_words=training.whole_words)
-        return MaskedModelling(parts, masking=masking, **window_settings(config, tokenizer, context))
-
-    def build_model(self, config: Config, processor: Processor) -> MaskedLanguageModel:
-        return build_masked_model(config.model, vocab=processor.shape.vocab, seed=config.training.seed)
-
-    def encode_example(
-        self, loaded: LoadedMasked, example: requests.Example, *, target: str | None, beam: int
-    ) -> requests.ModelInput:
-        """The example with MASK wherever the text says so."""
-        tokenizer, text = loaded.tokenizer, requests.check_text(example)
-        ids = framed_ids(tokenizer, text, loaded.config.model.context)
-        requests.say_unknown(tokenizer, ids)
-        never = {tokenizer.mask, *tokenizer.roles.marks}
-        answers = ["" if id == tokenizer.mask else tokenizer.shown(id) for id in ids]
-        return tokens_input(loaded, text, ids, answers=answers, stand=[None if id in never else id for id in ids])
-
-    def answer_function(self, loaded: LoadedMasked, *, top: int) -> Callable[[str], dict[str, Any]]:
-        return lambda text: loaded.fill(text, most=top).to_dict()
-
-    def example_argument(self, run: Path, config: Config) -> str:
-        return f"'A text with a {MASK} in it'"
-
-
-FAMILIES = (LanguageFamily(), MaskedFamily())
+FAMILIES = (LanguageFamily(),)

@@ -18,7 +18,7 @@ from glassformer.models.weights import UndrawnWeights, lower_precision, refuse_m
 from glassformer.runs.run import CARD, Run
 from glassformer.training.device import choose_device, cpu_has_bf16
 
-MANY_LAYERS = 1000
+MAX_UNCHECKED_LAYERS = 1000
 """As many are built in no time, where they hold no numbers."""
 
 
@@ -76,7 +76,7 @@ def _refuse_other_sizes(run: Run, config: Config, processor: Processor) -> None:
     """Before memory is taken: refuse a card that asks for another model than the file of weights holds."""
     shapes, file = run.weight_shapes(), str(run.weights_path)
     layers = max(config.model.layers, config.model.decoder_layers or 0)
-    if layers > max(MANY_LAYERS, len(shapes)):
+    if layers > max(MAX_UNCHECKED_LAYERS, len(shapes)):
         raise RunError(f"{file} does not fit the model: it holds {len(shapes):,} weights, and no {layers:,} layers")
     try:
         with shapes_alone():

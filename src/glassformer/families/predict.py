@@ -1,4 +1,4 @@
-"""What a trained model says of an example: labels, numbers or a vector; and what it reads of one."""
+"""What a trained model says of an example, and what it reads of one."""
 
 import json
 import re
@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
-from glassformer.bricks.capabilities import capability
 from glassformer.config.data_section import POINT
-from glassformer.config.errors import DataError, Misuse, RunError, SettingError
-from glassformer.config.messages import Say, listening, say, silent
+from glassformer.config.errors import DataError, Misuse, RunError
+from glassformer.config.messages import Say, say
 from glassformer.config.presets import IMAGE, TEXT
-from glassformer.config.progress import counting_on, progress_of
 from glassformer.config.resolve import Config
 from glassformer.data.columns.numbers import spelled_with
 from glassformer.data.columns.schema import ignored_in_words
@@ -24,22 +21,19 @@ from glassformer.data.features.build import MixedInputs
 from glassformer.data.features.images import ImageFeatures, ImageInputs
 from glassformer.data.features.inputs import Features, Inputs
 from glassformer.data.features.tables import Marks, TableInputs
-from glassformer.data.features.texts import Examples, encode_examples
+from glassformer.data.features.texts import Examples
 from glassformer.data.io.memory import cell_text
 from glassformer.data.io.pictures import fit_picture, read_picture
-from glassformer.data.io.table import ROWS_AT_ONCE, Table, prefetch, text_parts
+from glassformer.data.io.table import ROWS_AT_ONCE, Table, text_parts
 from glassformer.data.split.labelled import Labelled, rows_as_part
 from glassformer.data.wording import RowPosition, counted, listed
-from glassformer.families.requests import Embedded, Example, check_text
+from glassformer.families.requests import Example, check_text
 from glassformer.families.schema import as_learned, needed, read_columns, read_decimals, schema_of
-from glassformer.models.capabilities import HasDecoder, HasVectors
-from glassformer.models.modules import device_of
 from glassformer.notebook.html import facts, shares
 from glassformer.tasks.answers import Answers, Labels, Scale
-from glassformer.tasks.labelling import compute_rows, fast_tokens, score
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.tasks.labelling import fast_tokens, score
 
-LIKELIEST = 12
+MAX_SHOWN_LABELS = 12
 """Labels that a notebook shows of a prediction."""
 
 
@@ -97,7 +91,7 @@ class Prediction:
         if self.probabilities is None:
             return facts({self.noun: self.text, "value": self.value})
         said = self.label if self.labels is None else ", ".join(self.labels) or "(none)"
-        likeliest = sorted(self.probabilities.items(), key=lambda pair: -pair[1])[:LIKELIEST]
+        likeliest = sorted(self.probabilities.items(), key=lambda pair: -pair[1])[:MAX_SHOWN_LABELS]
         return facts({self.noun: self.text, "says": said}) + shares(likeliest)
 
 
@@ -349,69 +343,3 @@ def say_cut(cut: int, texts: int, context: int, advice: str = "") -> None:
     """Report how many texts are longer than the model reads."""
     if cut:
         say(f"{cut:,} of {texts:,} texts are longer than {context:,} tokens and cut there{advice}")
-
-
-# --- vectors out: a trained model as a feature extractor ---
-
-
-@torch.no_grad()
-def embed(
-    model: nn.Module, tokenizer: Tokenizer, config: Config, texts: Sequence[str], *, tokens: bool
-) -> list[Embedded]:
-    """The vector of a text is what the model's head sees of it, or what it is made to give; of a language model or of a
-    translator's encoder, the mean over its tokens.
-    """
-    _with_vectors(model)
-    translated = capability(model, HasDecoder) is not None
-
-    def encode(some: Sequence[str]) -> Examples:
-        framed, none = config.framed or translated, np.zeros(len(some))
-        context = config.model.context
-        return encode_examples(some, none, tokenizer, context=context, framed=framed, translated=translated)
-
-    encoded = map(encode, (texts[first : first + ROWS_AT_ONCE] for first in range(0, len(texts), ROWS_AT_ONCE)))
-    ready = prefetch(encoded) if len(texts) > ROWS_AT_ONCE else encoded
-    found: list[Embedded] = []
-    for examples in ready:
-        with counting_on(len(found), len(texts), "text"):
-            found += _embedded(model, tokenizer, examples, tokens=tokens)
-    return found
-
-
-def _with_vectors(model: nn.Module) -> HasVectors:
-    if (known := capability(model, HasVectors)) is None:
-        raise SettingError("this run is a model of your own: glassformer does not know its vectors")
-    return known
-
-
-def _embedded(model: nn.Module, tokenizer: Tokenizer, examples: Examples, *, tokens: bool) -> list[Embedded]:
-    """Return the vectors of some texts, in their order."""
-    device, texts = device_of(model), examples.texts
-    marks = torch.tensor(sorted(tokenizer.roles.marks), device=device)
-    by_row: dict[int, Embedded] = {}
-    progress = progress_of("text")
-    progress(0, len(texts))
-    for rows, (ids, mask) in examples.batches(fast_tokens(examples, model)):
-        ids, mask = ids.to(device), mask.to(device)
-        inside = mask & ~torch.isin(ids, marks)
-        states, whole = _with_vectors(model).text_vectors(ids, mask, inside)
-        for place, (row, vector) in enumerate(zip(rows.tolist(), whole.float().cpu().numpy(), strict=True)):
-            if not tokens:
-                by_row[row] = Embedded(texts[row], vector)
-                continue
-            names = [tokenizer.token(id) for id in ids[place, inside[place]].tolist()]
-            by_row[row] = Embedded(texts[row], vector, names, states[place, inside[place]].float().cpu().numpy())
-        progress(len(by_row), len(texts))
-    return [by_row[row] for row in range(len(texts))]
-
-
-@torch.no_grad()
-def embed_examples(
-    model: nn.Module, features: Features, config: Config, examples: Sequence[Example] | Table
-) -> list[Embedded]:
-    """Return what the model's head reads of each example, where examples are more than texts."""
-    known = _with_vectors(model)
-    with listening(silent):
-        inputs = inputs_of(features, config, part_of(features, config, examples))
-    vectors = compute_rows(inputs, known.features, device_of(model), fast_tokens(inputs, model)).numpy()
-    return [Embedded(text, vector) for text, vector in zip(inputs.texts, vectors, strict=True)]

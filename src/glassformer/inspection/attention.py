@@ -1,7 +1,7 @@
-"""Where a model looks: the attention weights of all its layers and heads, and how to switch a head off.
+"""Attention weights of all layers and heads of a model, and how to switch a head off.
 
-The attentions of a model form stacks of layers: `self` of a language model or a reader; of a translator `source`
-(within the source), `target` (within what is written) and `cross` (from that to the source).
+The attention layers of a model form stacks. A language model or a classifier has the stack `self`. A translator has
+`source` (within the source), `target` (within the output) and `cross` (from the output to the source).
 """
 
 from collections import defaultdict
@@ -27,9 +27,9 @@ Head = tuple[str, int, int]
 """Stack, layer, head."""
 
 SELF_ATTENTION = ("self", "source", "target")
-"""Stacks in which the tokens of one text look at each other."""
+"""Stacks in which the tokens of one text attend to each other."""
 SOURCE_ATTENTION = ("self", "source")
-"""Stacks among them whose text is the one that is read."""
+"""Stacks of self-attention within the input text."""
 
 
 def stacks_of(model: nn.Module) -> dict[str, list[tuple[str, HasAttention]]]:
@@ -47,13 +47,13 @@ def stacks_of(model: nn.Module) -> dict[str, list[tuple[str, HasAttention]]]:
 
 
 def sizes_of(model: nn.Module) -> dict[str, tuple[int, int]]:
-    """Layers and heads of each stack."""
+    """Return the numbers of layers and heads of each stack."""
     return {name: (len(layers), max(module.heads for _, module in layers)) for name, layers in stacks_of(model).items()}
 
 
 @torch.inference_mode()
 def attention_of(model: nn.Module, inputs: Sequence[Any]) -> dict[str, Float[Array, "L h T S"]]:
-    """The weights of every stack for the first example of a batch."""
+    """Return the weights of every stack for the first example of a batch."""
     stacks = stacks_of(model)
     with capture(model, [f"{path}.weights" for layers in stacks.values() for path, _ in layers]) as seen:
         model(*inputs)
@@ -70,8 +70,10 @@ def causal_stacks(model: nn.Module) -> set[str]:
 
 
 def sharpness(weights: Float[Array, "L h T S"], *, causal: bool = False) -> Float[Array, "L h"]:
-    """How clear the pattern of each head is: 0 where it spreads evenly over what it may see, or rests on the first
-    token, which is where heads look that have nothing to say; 1 where each token looks at one other.
+    """Return how clear the pattern of each head is, from 0 to 1.
+
+    It is 0 if the weights are uniform or rest on the first token, the usual attention sink, and 1 if each token attends
+    to one other token.
     """
     weights = np.asarray(weights, np.float64)
     rows, columns = weights.shape[-2:]
@@ -86,7 +88,7 @@ def sharpness(weights: Float[Array, "L h T S"], *, causal: bool = False) -> Floa
 def clearest(
     sharp: Float[Array, "L h"], layer: int | None = None, head: int | None = None
 ) -> tuple[int | None, int | None]:
-    """The sharpest head, of this layer, or with this number, where one is named; None where there is no choice."""
+    """Return the sharpest head, among those of the given layer or number; the arguments if there is only one head."""
     if sharp.size == 1:
         return layer, head
     allowed = np.full(sharp.shape, -np.inf)
@@ -111,7 +113,7 @@ def changeable(path: str, module: HasAttention) -> str:
 
 @contextmanager
 def without(model: nn.Module, heads: Iterable[Head]) -> Iterator[None]:
-    """While this is open, these heads find nothing: what they would give is 0."""
+    """Switch heads off while this context is open: their outputs are 0."""
     stacks, off = stacks_of(model), defaultdict[str, list[int]](list)
     for stack, layer, head in heads:
         path, module = stacks[stack][layer]

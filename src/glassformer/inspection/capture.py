@@ -1,4 +1,4 @@
-"""Capture: what passes through a model, by name, while it computes what it always computes.
+"""Capture: record tensors inside a model by name, without changing what it computes.
 
 | name | what |
 |---|---|
@@ -16,8 +16,8 @@
 | `decoder.attention.scores`, `.weights` | a recurrent decoder's attention to the source |
 | `pool.input`, `pool.weights`, `pool.output`, `logits` | the end |
 
-Taps and module hooks record tensors as they are, gradients and all. Scores, weights, states and gates are made beside
-them when they are asked for, by the written-out formula.
+Taps and module hooks record tensors as they are, gradients included. Scores, weights, states and gates are computed
+from them on first access, by the written-out formula.
 """
 
 import re
@@ -40,16 +40,16 @@ from glassformer.encoders.base import Encoder
 from glassformer.models.capabilities import LayerOutputs
 
 CONTAINERS = (nn.ModuleList, nn.ModuleDict)
-"""Modules that compute nothing."""
+"""Modules without a computation of their own."""
 INPUT, OUTPUT = "embedding", "output"
-"""What comes before the first layer of an encoder, and what it gives."""
+"""Names for the input of the first layer of an encoder, and for its output."""
 
 Record = Callable[[Any, tuple[Any, ...], Any], Recorded]
-"""What is recorded of a module, of what it was called with, and of what it gave."""
+"""Function from a module, its arguments and its output to the tensors to record."""
 
 
 class Seen(Mapping[str, Tensor]):
-    """What was recorded, by name; of several calls of a model, the last."""
+    """Recorded tensors by name; after several calls of a model, those of the last."""
 
     def __init__(self, only: Sequence[str] | None = None) -> None:
         self._only = only
@@ -68,7 +68,7 @@ class Seen(Mapping[str, Tensor]):
         )
 
     def keep(self, name: str, make: Make, *, more: bool = False) -> None:
-        """`more`: another piece of what is there, further along the tokens."""
+        """Record a tensor; with `more`, append it along the tokens to what is recorded."""
         if not self.wants(name):
             return
         if not torch.is_grad_enabled() or torch.is_inference_mode_enabled():
@@ -97,15 +97,16 @@ class Seen(Mapping[str, Tensor]):
         return len(self._made)
 
     def __repr__(self) -> str:
-        """Names with shapes, a line each."""
+        """Return one line per tensor, with its name and shape."""
         return "\n".join(f"{name}  {'×'.join(map(str, tensor.shape))}" for name, tensor in self.items())
 
 
 @contextmanager
 def capture(model: nn.Module, only: Sequence[str] | None = None) -> Iterator[Seen]:
-    """Record what passes through a model while this is open; `only`: patterns of names, such as `*.weights`.
+    """Record tensors inside any `nn.Module` while this context is open.
 
-    Any `nn.Module` will do: of its parts that are none of these bricks, what they give is recorded (`PATH.output`).
+    `only` holds patterns of names, such as `*.weights`. Parts that are not bricks have their output recorded as
+    `PATH.output`.
     """
     seen = Seen(only)
     with ExitStack() as hooks:
@@ -154,7 +155,7 @@ def _hooks(model: nn.Module, seen: Seen) -> Iterator[RemovableHandle]:
 
 
 class Spot(NamedTuple):
-    """A module of which something is recorded, what its names begin with, and how."""
+    """A module to record, the prefix of its names, and the function that records it."""
 
     module: nn.Module
     path: str
@@ -162,7 +163,7 @@ class Spot(NamedTuple):
 
 
 def recorded_modules(model: nn.Module) -> Iterator[Spot]:
-    """All but the whole model, which gives the logits, and what a module records inside itself."""
+    """Yield all modules to record, except the model itself and what a module records inside itself."""
     opaque: dict[str, bool] = {}  # where plain modules are not recorded
     modules: dict[str, Any] = dict(model.named_modules())
     for path, module in modules.items():
@@ -182,18 +183,18 @@ def recorded_modules(model: nn.Module) -> Iterator[Spot]:
 
 
 def record_itself(module: nn.Module, args: tuple[Any, ...], output: Any) -> Recorded:
-    """What a module gives, by the name of the module alone."""
+    """Yield the output of a module under the name of the module."""
     if isinstance(output, Tensor):
         yield "", lambda: output
 
 
 def joined(path: str, name: str) -> str:
-    """A name behind that of what it stands in."""
+    """Return a name after the path of its module."""
     return ".".join(part for part in (path, name) if part)
 
 
 def under(path: str) -> str:
-    """What names of parts begin with."""
+    """Return the prefix of the names of parts."""
     return f"{path}." if path else ""
 
 
@@ -222,5 +223,5 @@ def vectors_by_layer(
 
 
 def numbers_of(tensor: Tensor) -> NDArray[np.float32]:
-    """A tensor's numbers, whatever its type, its device and its gradient."""
+    """Return a tensor as a float32 array on the CPU, detached."""
     return tensor.detach().float().cpu().numpy()

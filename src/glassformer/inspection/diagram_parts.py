@@ -169,7 +169,7 @@ def code_of(module: nn.Module | None) -> str:
 
 # --- what each module adds ---
 
-SILENT = (nn.Dropout, nn.Identity, WordDropout, Tap, NoNorm, NoPositions)
+HIDDEN_MODULES = (nn.Dropout, nn.Identity, WordDropout, Tap, NoNorm, NoPositions)
 """Modules that change nothing that is looked at."""
 KINDS: Mapping[str, str] = wording("kinds")
 """What a module is whose name has these letters in it."""
@@ -182,7 +182,7 @@ LISTS = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
 @singledispatch
 def describe(module: nn.Module, plan: Plan, path: str) -> None:
     """Any other module: a box with the name of its class, and the first line that it says of itself."""
-    if isinstance(module, SILENT):
+    if isinstance(module, HIDDEN_MODULES):
         return
     name = type(module).__name__
     kind = next((kind for letters, kind in KINDS.items() if letters in name.lower()), "other")

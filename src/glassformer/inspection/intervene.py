@@ -1,12 +1,12 @@
-"""Intervene: another model for a while. What `capture` records is scaled, zeroed, replaced, by the same names.
+"""Interventions: scale, zero or replace tensors inside a model, by the names that `capture` has for them.
 
     with gf.intervene(model, {"encoder.blocks.1.attend.mixed": gf.scale(0.5, heads=[3])}):
         model.generate("Once")
 
-`….attend.mixed` is what each head found, before W^O. Of a recurrent layer, `states` and `cells` go on to the next
-token, `output` does not. Positions count from 0 in what the model reads, in one pass or token by token as it writes: a
-change of position 7 is made in the step that computes it. `capture` sees what was changed; only scores and weights of
-attention it makes of queries and keys as ever.
+`….attend.mixed` is the output of each head before W^O. Changes to `states` and `cells` of a recurrent layer affect
+later tokens, changes to its `output` do not. Positions count from 0 in the model's input, in one pass or token by
+token: a change at position 7 is made in the step that computes it. `capture` records the changed tensors, except for
+scores and weights of attention, which it computes from queries and keys.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -31,13 +31,15 @@ from glassformer.inspection.change import Change
 from glassformer.models.capabilities import HasDecoder, HasHead, PredictsNext, ScoresTokens
 from glassformer.models.cuda_graph import unrecorded
 
-NOTHING = torch.empty(0)
+EMPTY = torch.empty(0)
 
 
 @contextmanager
 def intervene(model: nn.Module | Loaded, changes: Mapping[str, Change | Callable[[Tensor], Tensor]]) -> Iterator[None]:
-    """While this is open, tensors inside a model are changed, by the names that `capture` has for them or patterns of
-    them (`*.mixed`): by `scale`, `zero`, `replace`, or any function of a tensor that gives one like it.
+    """Change tensors inside a model while this context is open.
+
+    `changes` maps the names that `capture` has for them, or patterns of names (`*.mixed`), to `scale`, `zero`,
+    `replace` or any function from a tensor to one of the same shape.
     """
     model = model.model if isinstance(model, Loaded) else model
     with ExitStack() as undo:
@@ -47,31 +49,31 @@ def intervene(model: nn.Module | Loaded, changes: Mapping[str, Change | Callable
 
 @dataclass
 class _Pass:
-    """An encoder at work on some tokens: of a whole text, or after those that its state has read."""
+    """A call of an encoder on a whole text, or on the tokens after those that its state has read."""
 
     path: str
     rows: int
     start: Int[Tensor, "B"] | None = None
-    """How many tokens of each row came before; None: the text is whole."""
+    """Number of earlier tokens in each row; None for a whole text."""
     done: dict[str, int] = field(default_factory=dict)
-    """How many of its tokens each name has passed: some parts go through them piece by piece."""
+    """Number of tokens processed so far, by name; some parts process them in pieces."""
 
 
 class _Intervention:
-    """The changes of a model by whole names, and where in a text it is at work."""
+    """Changes of a model by full names, and the position in the text that it is computing."""
 
     def __init__(self, model: nn.Module, undo: ExitStack) -> None:
         self.model, self.undo = model, undo
         self.changes: dict[str, Change] = {}
         self.passes: list[_Pass] = []
         self.reached: dict[str, tuple[_Pass, int]] = {}
-        """How far each name will be once the call that is being changed is over."""
+        """Number of tokens processed after the current call, by name."""
         self.piece: tuple[Int[Tensor, "B T"], Int[Tensor, "B"]] | None = None
-        """The positions of the tokens that were read last, and of each row's last, where a text is read in pieces."""
+        """Positions of the tokens that were read last, and of the last token of each row; None for a whole text."""
 
     def begin(self, changes: Mapping[str, Change | Callable[[Tensor], Tensor]]) -> None:
         spots = [
-            (*spot, [joined(spot.path, name) for name, _ in spot.record(spot.module, (NOTHING, NOTHING), NOTHING)])
+            (*spot, [joined(spot.path, name) for name, _ in spot.record(spot.module, (EMPTY, EMPTY), EMPTY)])
             for spot in recorded_modules(self.model)
         ]
         inside = list(parts_with(self.model, Attention))
@@ -135,7 +137,7 @@ class _Intervention:
             self._wrap(module, method, piece)
 
     def _change_weights(self, module: Attention, change: "_Part") -> None:
-        """The kernel has no scores and weights: where they change, what is found is made by the written-out formula."""
+        """Change scores or weights, and compute the output by the written-out formula: the kernel has neither."""
         if not change.wants("scores") and not change.wants("weights"):
             return
         last: dict[str, Any] = {}
@@ -208,7 +210,7 @@ class _Intervention:
         return given
 
     def _adopt(self, state: Any, rows: int) -> None:
-        """One that was begun before: it must tell how far it is, and step as others do who are looked into."""
+        """Count the tokens of a state that was begun before the intervention, and turn its fused step off."""
         lengths = vars(state).get("lengths")
         if lengths is None and any(change.positions is not None for change in self.changes.values()):
             raise Misuse("this text was begun before the change of some positions: begin it while the change is there")
@@ -227,7 +229,7 @@ class _Intervention:
         return change.apply(name, whole, axis, place.to(whole.device), heads).view_as(tensor)
 
     def _place(self, name: str, tensor: Tensor, axis: int, at: int) -> Int[Tensor, "R n"]:
-        """The position of each token in a tensor, for each row, or for one that stands for all."""
+        """Return the position of each token in a tensor, for each row, or one row for all."""
         count = tensor.shape[axis]
         if name == "logits" and self.piece is not None:
             tokens, last = self.piece
@@ -248,7 +250,7 @@ class _Intervention:
         return within.start.view(rows, share).repeat_interleave(new, 1) + places
 
     def _settled(self, output: Any) -> Any:
-        """Return an output whose changes are made: what they reached is done."""
+        """Return an output after its changes, and record the tokens that they reached."""
         for name, (within, reached) in self.reached.items():
             within.done[name] = reached
         self.reached.clear()
@@ -257,7 +259,7 @@ class _Intervention:
 
 @dataclass(frozen=True)
 class _Part:
-    """The changes of what one module records."""
+    """The changes of the tensors that one module records."""
 
     of: _Intervention
     path: str
@@ -292,7 +294,7 @@ def _count_tokens(state: Any, read: Int[Tensor, "B"]) -> State:
 
 
 def _token_axis(name: str, tensor: Tensor) -> int | None:
-    """Along which the tokens lie; None: it is one for the whole text."""
+    """Return the axis of the tokens; None if the tensor has none."""
     if tensor.dim() > 2 or name.endswith((".vectors", ".cos", ".sin")):
         return -2
     return -1 if name.endswith("weights") else None

@@ -17,7 +17,6 @@ class HasHead(Capability, Protocol):
 
     def features(self, *args: Any, **more: Any) -> Tensor:
         """Return what the head reads."""
-        ...
 
 
 class OutputSide(NamedTuple):
@@ -37,7 +36,6 @@ class ScoresTokens(HasHead, Protocol):
 
     def output_side(self) -> OutputSide:
         """Return the part whose vectors the head scores."""
-        ...
 
     def ready(self, states: Tensor) -> Tensor:
         """Return what the head reads of vectors of that part; by default the vectors."""
@@ -52,11 +50,9 @@ class PredictsNext(ScoresTokens, Protocol):
 
     def init_state(self, batch: int, max_tokens: int) -> State:
         """Return the state before the first token, with room for `max_tokens` tokens."""
-        ...
 
     def extend(self, tokens: Tensor, state: State, mask: Tensor | None = None) -> Tensor:
         """Return the features of more tokens."""
-        ...
 
 
 class HasDecoder(ScoresTokens, Protocol):
@@ -69,15 +65,12 @@ class HasDecoder(ScoresTokens, Protocol):
 
     def encode(self, source: Tensor, mask: Tensor | None = None) -> Memory:
         """Return what the decoder attends to."""
-        ...
 
     def init_state(self, memory: Memory, max_tokens: int) -> State:
         """Return the state before the first token of the target, with room for `max_tokens` tokens."""
-        ...
 
     def extend(self, tokens: Tensor, state: State, mask: Tensor | None = None) -> Tensor:
         """Return the features of more tokens of the target."""
-        ...
 
 
 class LayerOutputs(Capability, Protocol):
@@ -91,11 +84,9 @@ class LayerOutputs(Capability, Protocol):
 
     def states(self, *args: Any, **more: Any) -> Tensor:
         """Run the encoder alone and return its output."""
-        ...
 
     def features(self, *args: Any, **more: Any) -> Tensor:
         """Run everything but the head."""
-        ...
 
 
 class HasVectors(Capability, Protocol):
@@ -103,11 +94,9 @@ class HasVectors(Capability, Protocol):
 
     def features(self, *args: Any, **more: Any) -> Tensor:
         """Return the vectors of examples that are more than texts."""
-        ...
 
     def text_vectors(self, tokens: Tensor, mask: Tensor, inside: Tensor) -> tuple[Tensor, Tensor]:
         """Return the vectors of all tokens and of each text; `inside` is True at tokens other than START and END."""
-        ...
 
 
 class HasWordVectors(Capability, Protocol):
@@ -115,7 +104,6 @@ class HasWordVectors(Capability, Protocol):
 
     def word_vectors(self) -> Tensor:
         """Return one row for each token that the model reads."""
-        ...
 
 
 class PoolsTokens(HasHead, Protocol):
@@ -126,7 +114,6 @@ class PoolsTokens(HasHead, Protocol):
 
     def token_states(self, *args: Any, **more: Any) -> tuple[Tensor, Tensor | None]:
         """Return the vectors that are pooled, and their mask."""
-        ...
 
 
 class CountsTokens(PoolsTokens, Protocol):
@@ -136,4 +123,3 @@ class CountsTokens(PoolsTokens, Protocol):
 
     def token_weights(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return how much each token of a text counts."""
-        ...

@@ -1,4 +1,4 @@
-"""How a request reaches a run's worker, and how what goes wrong there becomes an answer."""
+"""How a request reaches the worker of a run, and how an error there becomes an answer."""
 
 import asyncio
 import logging
@@ -27,11 +27,11 @@ LOG = logging.getLogger("uvicorn.error")
 
 @dataclass(frozen=True)
 class Server:
-    """All that a request may need."""
+    """What a request may need."""
 
     runs: ServedRuns
     timeout: float
-    """Seconds after which an answer is no longer waited for."""
+    """Time limit of an answer in seconds."""
     metrics: Metrics = field(default_factory=Metrics)
 
     def name(self, model: str | None) -> str:
@@ -83,7 +83,7 @@ class Server:
         return await self.call(http, outer, both, yields=True)
 
     async def answered(self, http: HttpRequest, answer: Awaitable[Answer]) -> Answer:
-        """An answer, unless it takes too long, or the client goes away first."""
+        """Return an answer, unless it takes too long or the client disconnects first."""
         waiting, gone = asyncio.ensure_future(answer), asyncio.ensure_future(_gone(http))
         try:
             done, _ = await asyncio.wait({waiting, gone}, timeout=self.timeout, return_when=asyncio.FIRST_COMPLETED)
@@ -110,14 +110,14 @@ def require(loaded: Loaded, kind: type[Kind], otherwise: str) -> Kind:
 
 
 def check_ids(ids: list[int], tokenizer: Tokenizer) -> list[int]:
-    """Ids that a client sent, each of which is a token."""
+    """Return the ids that a client sent, or raise `Misuse` if one is not a token."""
     if odd := next((id for id in ids if not 0 <= id < tokenizer.vocab_size), None):
         raise Misuse(f"there is no token {odd}: this run has {tokenizer.vocab_size:,}")
     return ids
 
 
 def refusal(error: Exception) -> Refused:
-    """What a client is told of an error."""
+    """Return the HTTP error for an exception."""
     if isinstance(error, Refused):
         return error
     if isinstance(error, Misuse):

@@ -1,6 +1,4 @@
-"""Everything that is asked of a run but to write: models and embeddings in OpenAI's shape, and under /api what that
-shape has no word for.
-"""
+"""All requests except generation: models and embeddings in OpenAI's format, and our own under /api."""
 
 import base64
 import binascii
@@ -34,10 +32,10 @@ from glassformer.serving.guard import Refused
 from glassformer.serving.writing import Chat, Completion, write
 from glassformer.verbs.look import look
 
-MOST_OF = {"beam": 64, "tokens": 1000, "samples": 16}
-"""Options of views that take time and memory as they are large."""
-MOST_LINES = 5000
-"""Lines of a run's log that are sent, at most; of more, every second, third …"""
+MAX_VIEW_OPTIONS = {"beam": 64, "tokens": 1000, "samples": 16}
+"""Largest values of view options that cost time and memory."""
+MAX_LOG_LINES = 5000
+"""Maximum number of log lines to send; from longer logs, every n-th line."""
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": schema.ErrorBody, "description": what}
@@ -57,7 +55,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 def routes(server: Server) -> APIRouter:
-    """All of them."""
+    """Return all routes of this module."""
     router = APIRouter(responses=ERRORS, route_class=FiniteRoute)
 
     async def answer(http: Request, run: str | None, work: Callable[[Loaded], dict[str, Any]]) -> dict[str, Any]:
@@ -137,8 +135,10 @@ def routes(server: Server) -> APIRouter:
     async def predict_image(http: Request, run: str | None = None) -> dict[str, Any]:
         """The same of one image, whose file is the body: curl --data-binary @image.png."""
         picture = base64.b64encode(await http.body()).decode()
-        if len(picture) > schema.LARGEST_IMAGE:
-            raise Refused(413, f"the image is larger than {schema.LARGEST_IMAGE * 3 // 4 >> 20} MiB", "body_too_large")
+        if len(picture) > schema.MAX_IMAGE_CHARS:
+            raise Refused(
+                413, f"the image is larger than {schema.MAX_IMAGE_CHARS * 3 // 4 >> 20} MiB", "body_too_large"
+            )
         return await predict(http, schema.PredictBody(run=run, examples=[picture]))
 
     @router.post("/api/translate", tags=["more of a run"])
@@ -196,7 +196,7 @@ def routes(server: Server) -> APIRouter:
         name = server.name(run)
         folder = server.runs.runs[name]
         lines = folder.read_metrics()
-        kept = lines[:: -(-len(lines) // MOST_LINES) or 1]
+        kept = lines[:: -(-len(lines) // MAX_LOG_LINES) or 1]
         views = await server.call(http, name, views_of)
         return {"run": name, "card": server.runs.cards[name], "metrics": kept, "views": views}
 
@@ -210,16 +210,16 @@ def _text(example: Example) -> str:
 
 
 def check_options(options: Mapping[str, Any], known: Collection[str]) -> None:
-    """Refuse options of a view that are none, and those that would keep a run from everybody else."""
+    """Raise `Misuse` for unknown options of a view, and for values that would block the run."""
     for option, value in options.items():
         refuse_unknown("option", option, known, Misuse)
-        most = MOST_OF.get(option)
+        most = MAX_VIEW_OPTIONS.get(option)
         if most is not None and isinstance(value, int | float) and value > most:
             raise Misuse(f"{option} is {value}, but at most {most} here")
 
 
 def image_column(loaded: Loaded) -> str | bool | None:
-    """Where a run reads images: in a column of its rows, True: its examples are images; None: nowhere."""
+    """Return the column with images; True if examples are images, None if the run reads no images."""
     if isinstance(loaded.features, MixedFeatures) and loaded.features.image is not None:
         return loaded.config.data.image
     return True if reader_of(loaded, "predict").arrays is not None else None
@@ -227,11 +227,11 @@ def image_column(loaded: Loaded) -> str | bool | None:
 
 @contextlib.contextmanager
 def uploads(loaded: Loaded, examples: Sequence[Example]) -> Iterator[list[Example]]:
-    """Examples whose images are files of the server's own making: no path of a request is ever opened."""
+    """Yield examples whose images are temporary files of the server; no path of a request is ever opened."""
     column = image_column(loaded)
     if column is None:
-        if any(isinstance(example, str) and len(example) > schema.LONGEST for example in examples):
-            raise Misuse(f"a text has at most {schema.LONGEST:,} characters here")
+        if any(isinstance(example, str) and len(example) > schema.MAX_TEXT_CHARS for example in examples):
+            raise Misuse(f"a text has at most {schema.MAX_TEXT_CHARS:,} characters here")
         yield list(examples)
         return
     with tempfile.TemporaryDirectory(prefix="glassformer-") as folder:
@@ -259,7 +259,7 @@ def uploads(loaded: Loaded, examples: Sequence[Example]) -> Iterator[list[Exampl
 
 
 def aligned(loaded: Loaded, source: str, translation: str) -> dict[str, Any] | None:
-    """Which tokens of the source each written token looked at: the mean over layers and heads."""
+    """Return the attention of each written token to the source, averaged over layers and heads."""
     if "cross" not in sizes_of(loaded.model):
         raise Misuse(f"{loaded.run.path.name} has no attention to its source: there is no alignment")
     if not source.strip():

@@ -22,7 +22,8 @@ from glassformer.data.datasets.embedded import DATASETS, open_dataset
 from glassformer.decoding.options import Sampling
 from glassformer.families.base import Family, Loaded
 from glassformer.families.labelling import LabellingFamily
-from glassformer.families.language import LanguageFamily, MaskedFamily
+from glassformer.families.language import LanguageFamily
+from glassformer.families.masked import MaskedFamily
 from glassformer.families.requests import Example, ModelInput
 from glassformer.families.schema import reader_of
 from glassformer.families.translation import TranslationFamily
@@ -30,7 +31,7 @@ from glassformer.inspection.views.tree import Choice, choices_of
 from glassformer.text.display import quoted
 from glassformer.text.tokenizer import Tokenizer
 
-LIKELIEST = 12
+MAX_CHOICES = 12
 """Tokens that are told of."""
 
 Summary = dict[str, Any]
@@ -85,7 +86,7 @@ def _summarise_hidden_tokens(family: MaskedFamily, question: Question) -> Summar
 
 
 def _likeliest(question: Question, scores: Float[Tensor, "V"], **excluded: Any) -> list[Choice]:
-    return choices_of(scores, question.sampling, question.loaded, most=LIKELIEST, also=question.also, **excluded)
+    return choices_of(scores, question.sampling, question.loaded, most=MAX_CHOICES, also=question.also, **excluded)
 
 
 def features_of(model: Any, example: ModelInput) -> Float[Tensor, "T d"]:

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from glassformer.serving.formats import FiniteJSONResponse, Metrics
 from glassformer.text.escaping import on_one_line
 
-BIGGEST_BODY = 16 * 2**20
+MAX_BODY_BYTES = 16 * 2**20
 BODY_SECONDS = 30.0
 """Within which a body has to come."""
 
@@ -136,8 +136,8 @@ class Guard:
 def _bounded(receive: Receive, headers: dict[str, str]) -> Receive:
     """A body that is neither too large nor too slow."""
     length = headers.get("content-length", "0")
-    if not length.isascii() or not length.isdigit() or int(length[:20]) > BIGGEST_BODY:
-        raise Refused(413, f"the body is larger than {BIGGEST_BODY >> 20} MiB", "body_too_large")
+    if not length.isascii() or not length.isdigit() or int(length[:20]) > MAX_BODY_BYTES:
+        raise Refused(413, f"the body is larger than {MAX_BODY_BYTES >> 20} MiB", "body_too_large")
     until, taken, whole = time.monotonic() + BODY_SECONDS, 0, False
 
     async def received() -> Message:
@@ -150,8 +150,8 @@ def _bounded(receive: Receive, headers: dict[str, str]) -> Receive:
             raise Refused(408, f"the body did not come within {BODY_SECONDS:.0f} s", "body_too_slow") from None
         taken += len(message.get("body", b""))
         whole = not message.get("more_body", False)
-        if taken > BIGGEST_BODY:
-            raise Refused(413, f"the body is larger than {BIGGEST_BODY >> 20} MiB", "body_too_large")
+        if taken > MAX_BODY_BYTES:
+            raise Refused(413, f"the body is larger than {MAX_BODY_BYTES >> 20} MiB", "body_too_large")
         return message
 
     return received

@@ -16,15 +16,15 @@ from glassformer.decoding.options import (
 )
 from glassformer.decoding.running import LIKELIEST
 
-MOST_TEXTS = 64
+MAX_TEXTS = 64
 """Texts, prompts or rows of one request."""
-LONGEST = 100_000
+MAX_TEXT_CHARS = 100_000
 """Characters of one text."""
-MOST_TOKENS = 4096
+MAX_TOKENS = 4096
 """Tokens that one text may grow by."""
-MOST_CHOICES = 16
-MOST_STOPS = 8
-BIGGEST_SEED = 2**62
+MAX_CHOICES = 16
+MAX_STOPS = 8
+MAX_SEED = 2**62
 
 
 def _whole(value: Any) -> Any:
@@ -33,9 +33,9 @@ def _whole(value: Any) -> Any:
 
 
 Whole = Annotated[int, BeforeValidator(_whole, json_schema_input_type=int)]
-Text = Annotated[str, Field(max_length=LONGEST)]
+Text = Annotated[str, Field(max_length=MAX_TEXT_CHARS)]
 Name = Annotated[str, Field(max_length=200)]
-Prompt = Text | Annotated[list[Annotated[Whole, Field(ge=0)]], Field(min_length=1, max_length=LONGEST)]
+Prompt = Text | Annotated[list[Annotated[Whole, Field(ge=0)]], Field(min_length=1, max_length=MAX_TEXT_CHARS)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
 Row = Annotated[dict[str, Any], Field(max_length=10_000)]
 
@@ -77,9 +77,9 @@ class WritingBody(Body):
     )
     presence_penalty: Penalty = 0.0
     frequency_penalty: Penalty = 0.0
-    n: Whole = Field(1, ge=1, le=MOST_CHOICES)
-    seed: Whole | None = Field(None, ge=0, le=BIGGEST_SEED, description="choice i draws by seed + i")
-    stop: Text | Annotated[list[Text], Field(max_length=MOST_STOPS)] | None = None
+    n: Whole = Field(1, ge=1, le=MAX_CHOICES)
+    seed: Whole | None = Field(None, ge=0, le=MAX_SEED, description="choice i draws by seed + i")
+    stop: Text | Annotated[list[Text], Field(max_length=MAX_STOPS)] | None = None
     stream: bool = False
     stream_options: StreamOptions | None = None
     user: Name | None = Field(None, description="taken and ignored")
@@ -97,10 +97,10 @@ class WritingBody(Body):
 class CompletionBody(WritingBody):
     """POST /v1/completions"""
 
-    prompt: Prompt | Annotated[list[Prompt], Field(min_length=1, max_length=MOST_TEXTS)] = Field(
+    prompt: Prompt | Annotated[list[Prompt], Field(min_length=1, max_length=MAX_TEXTS)] = Field(
         "", description="a text or its tokens' ids, or several of them"
     )
-    max_tokens: Whole = Field(16, ge=0, le=MOST_TOKENS)
+    max_tokens: Whole = Field(16, ge=0, le=MAX_TOKENS)
     logprobs: Whole | None = Field(None, ge=0, le=LIKELIEST)
     echo: bool = False
 
@@ -122,7 +122,7 @@ class ContentPart(Body):
 
 class ChatMessage(Body):
     role: Name
-    content: Text | Annotated[list[ContentPart], Field(max_length=MOST_TEXTS)]
+    content: Text | Annotated[list[ContentPart], Field(max_length=MAX_TEXTS)]
     name: Name | None = None
 
     def as_text(self) -> dict[str, str]:
@@ -134,8 +134,8 @@ class ChatBody(WritingBody):
     """POST /v1/chat/completions"""
 
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=1000)]
-    max_tokens: Whole | None = Field(None, ge=1, le=MOST_TOKENS)
-    max_completion_tokens: Whole | None = Field(None, ge=1, le=MOST_TOKENS)
+    max_tokens: Whole | None = Field(None, ge=1, le=MAX_TOKENS)
+    max_completion_tokens: Whole | None = Field(None, ge=1, le=MAX_TOKENS)
     logprobs: bool = False
     top_logprobs: Whole | None = Field(None, ge=0, le=LIKELIEST)
     echo: ClassVar[bool] = False
@@ -149,7 +149,7 @@ class EmbeddingsBody(Body):
     """POST /v1/embeddings"""
 
     model: Name | None = None
-    input: Text | Annotated[list[Text], Field(min_length=1, max_length=MOST_TEXTS)]
+    input: Text | Annotated[list[Text], Field(min_length=1, max_length=MAX_TEXTS)]
     encoding_format: Literal["float", "base64"] = "float"
     user: Name | None = None
 
@@ -174,9 +174,9 @@ class ErrorBody(BaseModel):
 # --- our own ---
 
 
-LARGEST_IMAGE = 12 * 2**20
+MAX_IMAGE_CHARS = 12 * 2**20
 """Letters of an image's base64."""
-Given = Annotated[str, Field(max_length=LARGEST_IMAGE)] | Row
+Given = Annotated[str, Field(max_length=MAX_IMAGE_CHARS)] | Row
 """An example: a text, a row, or an image's file in base64."""
 
 
@@ -187,7 +187,7 @@ class RunBody(Body):
 class PredictBody(RunBody):
     """POST /api/predict"""
 
-    examples: Annotated[list[Given], Field(min_length=1, max_length=MOST_TEXTS)] = Field(
+    examples: Annotated[list[Given], Field(min_length=1, max_length=MAX_TEXTS)] = Field(
         description="texts, or rows by the names of their columns; an image is its file in base64"
     )
 
@@ -195,21 +195,21 @@ class PredictBody(RunBody):
 class TranslateBody(RunBody):
     """POST /api/translate"""
 
-    texts: Annotated[list[Text], Field(min_length=1, max_length=MOST_TEXTS)]
+    texts: Annotated[list[Text], Field(min_length=1, max_length=MAX_TEXTS)]
     beam: Whole | None = Field(None, ge=1, le=64, description="width of the beam search (5)")
     nbest: Whole = Field(1, ge=1, le=64)
     length_penalty: float = Field(1.0, ge=0, le=10)
     temperature: float | None = Field(None, ge=0, le=MAX_TEMPERATURE, description="sample instead of searching")
     top_k: Whole | None = Field(None, ge=1, le=MAX_TOP_K)
     top_p: float | None = Field(None, gt=0, le=1)
-    seed: Whole | None = Field(None, ge=0, le=BIGGEST_SEED)
+    seed: Whole | None = Field(None, ge=0, le=MAX_SEED)
     alignment: bool = Field(False, description="also which source tokens each written token looked at")
 
 
 class FillBody(RunBody):
     """POST /api/fill"""
 
-    texts: Annotated[list[Text], Field(min_length=1, max_length=MOST_TEXTS)]
+    texts: Annotated[list[Text], Field(min_length=1, max_length=MAX_TEXTS)]
     most: Whole = Field(5, ge=1, le=100)
 
 
@@ -219,7 +219,7 @@ AnyOption = Annotated[Any, WithJsonSchema({"type": ["string", "number", "boolean
 class LookBody(RunBody):
     """POST /api/look"""
 
-    texts: Annotated[list[Given], Field(max_length=MOST_TEXTS)] = []
+    texts: Annotated[list[Given], Field(max_length=MAX_TEXTS)] = []
     view: Name | None = Field(None, description="as `glassformer look --view`; unset, the first that the run has")
     options: dict[str, AnyOption] = Field({}, max_length=len(LookOptions.__dataclass_fields__))
     packed: bool = Field(False, description="arrays as base64, as the pages of glassformer read them")
@@ -227,7 +227,7 @@ class LookBody(RunBody):
 
 # --- the playground ---
 
-MOST_CHANGES = 4096
+MAX_CHANGES = 4096
 
 
 class HeadChange(Body):
@@ -252,7 +252,7 @@ class SampledBody(RunBody):
     top_k: Whole | None = Field(None, ge=1, le=MAX_TOP_K)
     top_p: float | None = Field(None, gt=0, le=1)
     beam: Whole = Field(5, ge=1, le=64, description="width of a translator's beam search")
-    changes: list[HeadChange] = Field([], max_length=MOST_CHANGES)
+    changes: list[HeadChange] = Field([], max_length=MAX_CHANGES)
     patch: Patch | None = None
     other: Given | None = Field(None, description="where a patch comes from")
     update: Whole | None = Field(None, ge=0, description="the weights after so many updates (train --keep-checkpoints)")

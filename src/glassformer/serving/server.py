@@ -44,7 +44,7 @@ WAITING = 256
 TIMEOUT = 600.0
 GRACE = 10.0
 """Seconds in which answers may come to their end when the server is stopped."""
-SMALLEST_KEY = 8
+MIN_KEY_CHARS = 8
 TICKS_PER_REPORT = 600
 """Ticks of uvicorn, each 0.1 s, between two reports of repeated log messages."""
 KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -193,8 +193,8 @@ def serve(
     for option, value in (("--memory", memory), ("--waiting", waiting), ("--timeout", timeout)):
         if value is not None and not value > 0:
             raise Misuse(f"{option} is {value:g}, but must be above 0")
-    if api_key is not None and (len(api_key) < SMALLEST_KEY or not api_key.isascii() or not api_key.isprintable()):
-        raise Misuse(f"an API key is at least {SMALLEST_KEY} plain characters")
+    if api_key is not None and (len(api_key) < MIN_KEY_CHARS or not api_key.isascii() or not api_key.isprintable()):
+        raise Misuse(f"an API key is at least {MIN_KEY_CHARS} plain characters")
     if api_key is None and not open and not is_loopback(host):
         keys = "--api-key-file FILE or GLASSFORMER_API_KEY"
         raise Misuse(f"{host} can be reached by others: give a key ({keys}), or pass --open")

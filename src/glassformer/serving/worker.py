@@ -33,7 +33,7 @@ answer needs a core too."""
 THREADS = torch.get_num_threads()
 TURN = 5.0
 """Seconds that a view may take while texts, predictions or embeddings of others wait for the same model."""
-UNBOUNDED = 4096
+MAX_UNBOUNDED_TOKENS = 4096
 """Tokens that a prompt may have where the model has no limit of its own."""
 
 
@@ -248,7 +248,7 @@ class Worker:
         if self._batch is None:
             writer = None if self.loaded is None else self.loaded.capability(Writer)
             assert writer is not None  # `require` has checked it
-            room = writer.model.encoder.limit or UNBOUNDED
+            room = writer.model.encoder.limit or MAX_UNBOUNDED_TOKENS
             rows, fixable = rows_of(writer.model, room)
             self._batch = RunningBatch(writer.model, rows, room, never=writer.never_written, fixed=fixable)
             self.cache_bytes = state_bytes(self._batch.state)

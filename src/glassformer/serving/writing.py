@@ -17,14 +17,14 @@ from glassformer.families.generate import Draft, Writer
 from glassformer.serving.answers import Server, check_ids, refusal, require
 from glassformer.serving.formats import FiniteJSONResponse, encode
 from glassformer.serving.guard import Refused
-from glassformer.serving.schema import BIGGEST_SEED, ChatBody, CompletionBody
-from glassformer.serving.worker import UNBOUNDED, Piece, Ticket
+from glassformer.serving.schema import MAX_SEED, ChatBody, CompletionBody
+from glassformer.serving.worker import MAX_UNBOUNDED_TOKENS, Piece, Ticket
 from glassformer.text.stream import Stream
 from glassformer.text.tokenizer import Tokenizer
 
-MOST_ROWS = 64
+MAX_ROWS = 64
 """Texts that one request may ask for: prompts times choices."""
-USUAL_ANSWER = 1024
+MAX_ANSWER_TOKENS = 1024
 """Tokens of an answer in a chat, at most, where nobody says how many."""
 
 
@@ -147,7 +147,7 @@ class Chat(Shape):
 
     def max_tokens(self, prompt: int, limit: int | None) -> int:
         asked = self.body.max_completion_tokens or self.body.max_tokens
-        return asked or (USUAL_ANSWER if limit is None else max(1, min(USUAL_ANSWER, limit + 1 - prompt)))
+        return asked or (MAX_ANSWER_TOKENS if limit is None else max(1, min(MAX_ANSWER_TOKENS, limit + 1 - prompt)))
 
     def choice(self, index: int, text: str, scores: list[TokenScore], finish: str | None) -> dict[str, Any]:
         message = {"role": "assistant", "content": text, "refusal": None}
@@ -196,14 +196,14 @@ class _Text:
 def _texts(shape: Shape) -> Callable[[Loaded], list[_Text]]:
     """The texts of an answer before the first token of each: prompts are read where the model is."""
     body = shape.body
-    seed = secrets.randbelow(2**31) if body.seed is None else min(body.seed, BIGGEST_SEED - MOST_ROWS)
+    seed = secrets.randbelow(2**31) if body.seed is None else min(body.seed, MAX_SEED - MAX_ROWS)
 
     def texts(loaded: Loaded) -> list[_Text]:
         writer = require(loaded, Writer, "writes no texts")
         limit, tokenizer, out = writer.model.encoder.limit, writer.tokenizer, list[_Text]()
         for prompt, before in shape.prompts(writer):
-            if len(prompt) > (limit or UNBOUNDED):
-                line = f"the prompt has {len(prompt):,} tokens, and this model reads {limit or UNBOUNDED:,}"
+            if len(prompt) > (limit or MAX_UNBOUNDED_TOKENS):
+                line = f"the prompt has {len(prompt):,} tokens, and this model reads {limit or MAX_UNBOUNDED_TOKENS:,}"
                 raise Refused(400, line, "context_length_exceeded", param="prompt")
             with_logprobs = body.likeliest is not None
             scored = with_logprobs and body.echo
@@ -229,9 +229,9 @@ async def write(server: Server, http: HttpRequest, shape: Shape) -> Response:
     """The answer to a request, whole or as a stream."""
     body, name = shape.body, server.name(shape.body.model)
     shape.head["model"] = name
-    if isinstance(body, CompletionBody) and len(body.prompts) * body.n > MOST_ROWS:
+    if isinstance(body, CompletionBody) and len(body.prompts) * body.n > MAX_ROWS:
         asked = f"{len(body.prompts)} prompts × {body.n}"
-        raise Refused(400, f"{asked} texts are more than {MOST_ROWS} in one request", param="n")
+        raise Refused(400, f"{asked} texts are more than {MAX_ROWS} in one request", param="n")
     texts = await server.call(http, name, _texts(shape))
     pieces: asyncio.Queue[tuple[int, Piece]] = asyncio.Queue()
     loop = asyncio.get_running_loop()

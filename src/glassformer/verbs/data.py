@@ -20,7 +20,8 @@ from glassformer.data.split.labelled import as_table
 from glassformer.families.base import FAMILIES, Family, Prepared
 from glassformer.families.build import prepare, split_data
 from glassformer.families.labelling import LabellingFamily
-from glassformer.families.language import LanguageFamily, MaskedFamily, StreamFamily
+from glassformer.families.language import LanguageFamily, StreamFamily
+from glassformer.families.masked import MaskedFamily
 from glassformer.families.recognition import pairs_of
 from glassformer.families.translation import TranslationFamily, tokenizers_of_sides
 from glassformer.finetuning.sources import source_tokenizers

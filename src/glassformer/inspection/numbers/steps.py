@@ -22,14 +22,14 @@ from glassformer.inspection.views.registry import leader
 from glassformer.rendering.panels import Grid, Panel
 from glassformer.text.display import bare, quoted
 
-SHOWN = 8
+SHOWN_NUMBERS = 8
 """Numbers of a vector in a grid."""
-MOST_TOKENS = 16
-MOST_TERMS = 6
+MAX_TOKENS = 16
+MAX_TERMS = 6
 """Terms of a sum in a sentence; of a longer one, three and the last."""
 DIGITS = 4
 """Digits of a number in a sentence."""
-NOTHING = 1e-9
+ROUNDING_ERROR = 1e-9
 """What is smaller is written as 0."""
 
 Vector = Float[Array, "d"]
@@ -44,14 +44,14 @@ def number(value: float) -> str:
     """A few digits, never with an exponent."""
     if np.isinf(value):
         return "∞" if value > 0 else "−∞"
-    if abs(value) < NOTHING:
+    if abs(value) < ROUNDING_ERROR:
         return "0"
     return format(Decimal(f"{value:.{DIGITS}g}"), "f").replace("-", "−")
 
 
 def added(terms: Sequence[str]) -> str:
     """a + b − c; of many terms the first three and the last."""
-    return joined(terms if len(terms) <= MOST_TERMS else [*terms[:3], "…", terms[-1]])
+    return joined(terms if len(terms) <= MAX_TERMS else [*terms[:3], "…", terms[-1]])
 
 
 def joined(terms: Sequence[str]) -> str:
@@ -181,7 +181,7 @@ class Activations:
     path: str
     tokens: Sequence[str]
     at: int
-    shown: int = SHOWN
+    shown: int = SHOWN_NUMBERS
     title: str = ""
     """What the titles of panels begin with."""
     layer: int = 0
@@ -236,17 +236,17 @@ def grid(
     formula: str = "",
     worked: str = "",
     note: str = "",
-    shown: int = SHOWN,
+    shown: int = SHOWN_NUMBERS,
     columns: Sequence[str] = (),
 ) -> Grid:
     """A vector a row; of long ones the first numbers, of many the first rows."""
     high, wide = values.shape
     numbers_cut = f"The first {shown} of {wide} numbers of each vector." if wide > shown else ""
-    vectors_cut = f"The first {MOST_TOKENS} of {high} vectors." if high > MOST_TOKENS else ""
+    vectors_cut = f"The first {MAX_TOKENS} of {high} vectors." if high > MAX_TOKENS else ""
     return Grid(
         title=title,
-        values=values[:MOST_TOKENS, :shown],
-        rows=list(rows)[:MOST_TOKENS],
+        values=values[:MAX_TOKENS, :shown],
+        rows=list(rows)[:MAX_TOKENS],
         columns=list(columns or map(str, range(wide)))[:shown],
         column_name="" if columns else "number",
         signed=True,
@@ -309,9 +309,9 @@ def answer_name(names: Sequence[str], at: int, count: int) -> str:
 
 def check_length(*texts: Sequence[str]) -> None:
     for tokens in texts:
-        if len(tokens) > MOST_TOKENS:
+        if len(tokens) > MAX_TOKENS:
             raise Misuse(
-                f"number by number shows at most {MOST_TOKENS} tokens, patches or columns, and there are {len(tokens)}"
+                f"number by number shows at most {MAX_TOKENS} tokens, patches or columns, and there are {len(tokens)}"
             )
 
 

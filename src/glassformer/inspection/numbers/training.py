@@ -19,7 +19,7 @@ from glassformer.config.errors import Misuse
 from glassformer.config.presets import LABEL_SET
 from glassformer.families.base import Loaded
 from glassformer.inspection.numbers.steps import (
-    SHOWN,
+    SHOWN_NUMBERS,
     Term,
     Vector,
     added,
@@ -118,7 +118,7 @@ def training_step(
     position: int | None = None,
     lr: float = 0.1,
     optimizer: str = "sgd",
-    shown: int = SHOWN,
+    shown: int = SHOWN_NUMBERS,
 ) -> View:
     """Plain gradient descent on the mean loss of one example; `answers` as they are learned, negative: none is asked.
 

@@ -34,7 +34,7 @@ from glassformer.inspection.numbers.encoders import (
     window_panels,
 )
 from glassformer.inspection.numbers.steps import (
-    SHOWN,
+    SHOWN_NUMBERS,
     Activations,
     Source,
     Step,
@@ -118,7 +118,7 @@ def walk(
     position: int | None = None,
     written: Sequence[str] = (),
     outputs: Sequence[str] = (),
-    shown: int = SHOWN,
+    shown: int = SHOWN_NUMBERS,
 ) -> View:
     """Show every step of a model that is called with `inputs`, a batch of 1, in evaluation mode.
 

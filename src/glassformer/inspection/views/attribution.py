@@ -45,15 +45,15 @@ from glassformer.text.display import bare, quoted
 Inputs = tuple[Any, ...]
 """What a model is called with."""
 
-AT_ONCE = 64
+BATCH_EXAMPLES = 64
 """Examples, each without one of its parts, that go through a model together."""
 Which = int | Sequence[int] | None
 """What is explained: a class; the next token, or those after each of the last tokens; None: a regressor's number."""
 Shares = Float[Array, "T"]
 Matrix = Float[Array, "T S"]
 
-WAYS = ("gradient × input", "leave-one-out")
-STRONGEST = 12
+METHODS = ("gradient × input", "leave-one-out")
+MAX_ROWS = 12
 """Tokens in the table."""
 ROUNDING = 1e-3
 """Two ways that differ by no more than this share of the largest are one: a small share of a large score is rounded."""
@@ -131,7 +131,7 @@ def leave_one_out(model: nn.Module, inputs: Inputs, which: Which, *, stay: Colle
     return numbers_of(out)
 
 
-NOTICED = 0.05
+MIN_COUNTED_SHARE = 0.05
 """A token counts in a way if its share is no less than this part of that way's largest."""
 
 
@@ -154,7 +154,7 @@ def agreement(gradient: Shares, left_out: Shares) -> Agreement | None:
     if pairs.shape[1] < 3 or (pairs.std(1) <= 1e-12 * np.abs(pairs).max(1)).any():
         return None
     sizes = np.abs(pairs)
-    counts = (sizes >= NOTICED * sizes.max(1, keepdims=True)).all(0)
+    counts = (sizes >= MIN_COUNTED_SHARE * sizes.max(1, keepdims=True)).all(0)
     opposed = counts & (pairs[0] * pairs[1] < 0)
     a, b = (ranks - ranks.mean() for ranks in map(_ranks, sizes))
     spread = float(np.sqrt((a @ a) * (b @ b)))
@@ -243,7 +243,7 @@ def without_each(
     """
     variants = _variants(model, inputs, stay, last)
     for _, alike in groupby(variants, key=lambda variant: variant[1][0].shape):
-        while batch := list(islice(alike, AT_ONCE)):
+        while batch := list(islice(alike, BATCH_EXAMPLES)):
             may_stop()
             numbers, changed = zip(*batch, strict=True)
             columns = zip(*changed, strict=True)
@@ -362,14 +362,14 @@ def attribution_view(
     values = (gradient, left_out)
     rows = [
         (tokens[at], at, *(float(way[at]) if np.isfinite(way[at]) else None for way in values))
-        for at in np.argsort(-np.abs(gradient), kind="stable")[:STRONGEST].tolist()
+        for at in np.argsort(-np.abs(gradient), kind="stable")[:MAX_ROWS].tolist()
     ]
     agree = _agreement(tokens, gradient, left_out)
     chance = "" if output.probability is None else f" ({100 * output.probability:.1f} %)"
     panels: list[Panel] = [
-        _way(WAYS[0], gradient, "", tokens, grid),
-        _way(WAYS[1], left_out, sentence("left out"), tokens, grid),
-        Table(title="the strongest", takeaway=agree, columns=("token", "place", *WAYS), rows=rows),
+        _way(METHODS[0], gradient, "", tokens, grid),
+        _way(METHODS[1], left_out, sentence("left out"), tokens, grid),
+        Table(title="the strongest", takeaway=agree, columns=("token", "place", *METHODS), rows=rows),
     ]
     return View(f"What decided: {bare(output.answer)}{chance}", panels, sentence("explained", score=output.score))
 

@@ -46,7 +46,7 @@ from glassformer.models.own import OwnLanguageModel
 from glassformer.rendering.panels import Brick, Diagram
 from glassformer.rendering.view import View
 
-MOST_CELLS = 64
+MAX_CELLS = 64
 """Rows and columns of what a brick gave."""
 KIND_NAMES = {"head": "The head", "embedding": "The embedding", "pool": "The pool", "other": "All else"}
 
@@ -369,7 +369,7 @@ def _summary(values: NDArray[Any]) -> list[tuple[str, str]]:
     return [(name, f"{value:.3g}".replace("-", "−")) for name, value in facts.items()]
 
 
-def small(values: NDArray[Any], most: int = MOST_CELLS) -> UInt8[Array, "T d"]:
+def small(values: NDArray[Any], most: int = MAX_CELLS) -> UInt8[Array, "T d"]:
     """Return at most so many rows and columns: of those that are merged, the number that lies furthest from 0."""
     for axis in (0, 1):
         if values.shape[axis] > most:

@@ -17,7 +17,7 @@ from glassformer.rendering.panels import Panel, Table
 from glassformer.rendering.takeaways import three
 from glassformer.rendering.view import View
 
-LITTLE = 0.01
+MIN_CHANGE = 0.01
 """A head that costs less than this part of the loss is worth little."""
 
 
@@ -83,8 +83,8 @@ def ablation_view(ablation: HeadAblation, *, what: str = "loss") -> View:
         layers, heads = (sorted(set(places)) for places in zip(*own, strict=True))
         if len(own) == len(layers) * len(heads) > 1:
             values = np.array([[own[layer, head] for head in heads] for layer in layers])
-            few = int((values < LITTLE * abs(ablation.whole)).sum())
-            takeaway = f"{few} of {len(own)} heads cost less than {100 * LITTLE:.0f} %"
+            few = int((values < MIN_CHANGE * abs(ablation.whole)).sum())
+            takeaway = f"{few} of {len(own)} heads cost less than {100 * MIN_CHANGE:.0f} %"
             title, formula = f"Cost of a head{'' if stack == 'self' else f' ({stack})'}", f"{what} without - with all"
             grid = head_grid(title, values, takeaway=takeaway, formula=formula)
             panels.append(replace(grid, high=None, signed=True))

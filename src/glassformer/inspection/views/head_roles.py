@@ -46,7 +46,7 @@ IN_WORDS = {**ROLES, **wording("relations")}
 
 PLAIN = 0.4
 """A head has a role when it puts so much of what evenness leaves there: (share - even) / (1 - even)."""
-FEWEST = 5
+MIN_TOKENS = 5
 """Tokens at which a role must count, to be one."""
 EVEN = 0.9
 """A head is spread evenly from this part of the largest possible entropy on."""
@@ -119,7 +119,7 @@ class HeadRole:
     @property
     def role(self) -> str | None:
         """The plainest role, if any is plain enough."""
-        enough = [role for role in self.own.shares if self.counts[role] >= FEWEST]
+        enough = [role for role in self.own.shares if self.counts[role] >= MIN_TOKENS]
         best = max(enough, key=self.plainness, default=None)
         return best if best is not None and self.plainness(best) >= PLAIN else None
 

@@ -9,7 +9,8 @@ from glassformer.config.messages import silent
 from glassformer.config.progress import may_stop
 from glassformer.families.base import Family, Loaded
 from glassformer.families.labelling import LabellingFamily, LoadedPredictor
-from glassformer.families.language import LanguageFamily, LoadedLanguageModel, LoadedMasked, MaskedFamily
+from glassformer.families.language import LanguageFamily, LoadedLanguageModel
+from glassformer.families.masked import LoadedMasked, MaskedFamily
 from glassformer.families.requests import Example, ModelInput
 from glassformer.families.translation import LoadedTranslator, TranslationFamily
 from glassformer.inspection.views.attention import attention_panels, clearest_heads
@@ -23,7 +24,7 @@ from glassformer.runs import history
 from glassformer.text.display import quoted
 
 NOTHING_KEPT = "kept no moments of its training: train with --keep-checkpoints"
-SAMPLE = 60
+SAMPLE_TOKENS = 60
 """Tokens that a language model writes at each moment."""
 
 
@@ -57,7 +58,9 @@ def output_panels(family: Family, moment: Any, text: Any, example: ModelInput) -
 def continuation_panels(
     family: LanguageFamily, moment: LoadedLanguageModel, text: str, example: ModelInput
 ) -> list[Panel]:
-    return [Words(title="How it goes on", text=text + moment.generate(text, tokens=SAMPLE, temperature=0.8, seed=0))]
+    return [
+        Words(title="How it goes on", text=text + moment.generate(text, tokens=SAMPLE_TOKENS, temperature=0.8, seed=0))
+    ]
 
 
 @output_panels.register

@@ -29,15 +29,15 @@ from glassformer.rendering.view import View
 from glassformer.tasks.answers import Classes
 from glassformer.text.display import quoted
 
-TOKENS_AT_ONCE = 2**14
+BATCH_TOKENS = 2**14
 """Of the passes that are made together."""
 ROUNDING = 1e-5
 """Log-probabilities that differ by no more are equal."""
-MOST_NUMBERS = 24
+MAX_NUMBERED_TOKENS = 24
 """Tokens up to which shares are written into the cells."""
-LITTLE, MUCH = 0.01, 0.5
+MIN_SHARE, MIN_CARRYING_SHARE = 0.01, 0.5
 """A share below this is none to speak of; from this on a vector carries the answer."""
-NOTHING = 0.0005
+ROUNDED_SHARE = 0.0005
 """A share below this is rounding."""
 
 
@@ -113,7 +113,7 @@ def _patched(
 ) -> Float[Tensor, "R V"]:
     """For each row the log-probabilities of the answers, if these tokens have those states."""
     found = []
-    for some in torch.split(chosen, max(1, TOKENS_AT_ONCE // chosen.shape[1])):
+    for some in torch.split(chosen, max(1, BATCH_TOKENS // chosen.shape[1])):
         may_stop()
         rows = [one if one is None else one.expand(len(some), *one.shape[1:]) for one in inputs]
         with intervene(loaded, {name: replace(other, positions=some) for name, other in states.items()}):
@@ -158,7 +158,7 @@ def patching_view(
     """`chances`: the probability of the answer to the first text, and to the second; `reads`: the position of the one
     token that the answer is read from.
     """
-    shares = np.where(np.abs(shares) < NOTHING, 0, shares)
+    shares = np.where(np.abs(shares) < ROUNDED_SHARE, 0, shares)
     first, second = map(three, chances)
     answers = Table(
         title="the likeliest answer to the second text",
@@ -176,7 +176,7 @@ def patching_view(
         row_name="layer",
         column_name="token",
         signed=True,
-        numbers=len(columns) <= MOST_NUMBERS,
+        numbers=len(columns) <= MAX_NUMBERED_TOKENS,
         formula="(log p with the vector - log p of the first text) / (log p of the second - log p of the first)",
         note="1: the first text answers as the second does; 0: nothing changes; below 0: the answer is less likely",
     )
@@ -192,10 +192,10 @@ def _carries(shares: Float[Array, "L T"], columns: Sequence[str], layers: Sequen
         elsewhere[:, reads] = 0.0  # all of it must arrive there
     start = int(len(layers) > 1)
     inside, names = elsewhere[start:], layers[start:]
-    if inside.max() < LITTLE:
+    if inside.max() < MIN_SHARE:
         token = "no one vector" if reads is None else quoted(columns[reads])
         return sentence("all at one token", after=_after(names[0]), token=token)
-    still = np.flatnonzero(inside.max(1) >= MUCH)
+    still = np.flatnonzero(inside.max(1) >= MIN_CARRYING_SHARE)
     at = int(still[-1]) if len(still) else int(inside.max(1).argmax())
     wording = "carries the answer" if len(still) else "brings most"
     percent = f"{inside[at].max():.0%}"

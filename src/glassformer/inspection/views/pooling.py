@@ -23,11 +23,11 @@ from glassformer.text.display import quoted
 
 Weights = Float[Array, "T"]
 
-HOW: Mapping[str, str] = wording("pools")
+POOL_TEXTS: Mapping[str, str] = wording("pools")
 """What each pool does, in words."""
-EQUAL = 1e-6
+EQUAL_SHARE = 1e-6
 """Weights that differ by no more than this share of the largest are equal."""
-LARGEST = 12
+MAX_ROWS = 12
 """Tokens in the table."""
 
 
@@ -87,7 +87,7 @@ def pooling_view(tokens: Sequence[str], weights: Weights, how: str, noun: str = 
     """Return how much each token counts; `how`: the pool's name; `noun`: what the tokens make up."""
     count = len(tokens)
     order = np.argsort(-weights, kind="stable").tolist()
-    equal = bool(np.ptp(weights) <= EQUAL * np.abs(weights).max())
+    equal = bool(np.ptp(weights) <= EQUAL_SHARE * np.abs(weights).max())
     high = max(0.5, float(weights.max()))  # as in attention: small weights look pale
     panels: list[Panel] = [
         Tokens(
@@ -106,9 +106,9 @@ def pooling_view(tokens: Sequence[str], weights: Weights, how: str, noun: str = 
                 title="what counts most",
                 takeaway=f"{counted(half, 'token')} of {count} give half of it",
                 columns=("token", "place", "weight"),
-                rows=[(tokens[at], at, float(weights[at])) for at in order[:LARGEST]],
+                rows=[(tokens[at], at, float(weights[at])) for at in order[:MAX_ROWS]],
                 bars=("weight",),
             )
         )
-    note = sentence("pooled", how=HOW.get(how, how), count=counted(count, "token"), even=weights.sum() / count)
+    note = sentence("pooled", how=POOL_TEXTS.get(how, how), count=counted(count, "token"), even=weights.sum() / count)
     return View(f"How the {noun} becomes one vector: {how}", panels, note)

@@ -23,15 +23,15 @@ from glassformer.rendering.view import View
 ROTARY = "rotary"
 FORMULAS: Mapping[str, str] = wording("position formulas")
 SCORE = "score q·k, as a share of that at distance 0"
-SHOWN = 64
+SHOWN_POSITIONS = 64
 """Positions that are shown."""
-NEARLY_ALL, FAR_LARGER = 0.99, 4
+SCALED_SHARE, OUTLIER_FACTOR = 0.99, 4
 """The share of learned positions' numbers that a scale is made for where some are so many times as large."""
 
 
 @register_view("positions", texts="none", needs=lambda loaded: encoder_with_positions(loaded.model) is not None)
 def positions(request: LookRequest) -> View:
-    return positions_view(*position_vectors(request.model, SHOWN))
+    return positions_view(*position_vectors(request.model, SHOWN_POSITIONS))
 
 
 def encoder_with_positions(model: nn.Module) -> Encoder | None:
@@ -93,5 +93,5 @@ def _by_distance(falls: Float[Array, "T"], title: str, name: str) -> Lines:
 def _scale_end(vectors: Float[Array, "T d"]) -> float | None:
     """Return where nearly all numbers end, if a few are so large that the others would not be seen; else None."""
     sizes = np.abs(vectors)
-    nearly_all = float(np.quantile(sizes, NEARLY_ALL))
-    return nearly_all if 0 < nearly_all < sizes.max() / FAR_LARGER else None
+    nearly_all = float(np.quantile(sizes, SCALED_SHARE))
+    return nearly_all if 0 < nearly_all < sizes.max() / OUTLIER_FACTOR else None

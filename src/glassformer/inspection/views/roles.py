@@ -24,7 +24,7 @@ from glassformer.inspection.views.registry import DECODING, LookRequest, registe
 from glassformer.rendering.panels import Panel, Table
 from glassformer.rendering.view import View
 
-HELD_OUT = 64
+VALIDATION_TEXTS = 64
 """Texts over which roles are measured."""
 
 
@@ -37,7 +37,7 @@ HELD_OUT = 64
 def roles(request: LookRequest) -> View:
     """Show the roles over the texts, or over the validation part; one text is shown with what each head does."""
     own = request.encode_all()
-    examples = own or validation_examples(request.loaded, HELD_OUT)
+    examples = own or validation_examples(request.loaded, VALIDATION_TEXTS)
     stacks = [stack for stack in sizes_of(request.model) if stack in SELF_ATTENTION]
     panels: list[Panel] = []
     for stack in stacks:
@@ -58,7 +58,7 @@ def _with_relations(request: LookRequest, stack: str, roles: list[list[HeadRole]
     data = linked_dataset(request.loaded)
     if stack not in SOURCE_ATTENTION or data is None or open_dataset(data).links is None:
         return roles
-    texts = read_links(data)[:HELD_OUT]
+    texts = read_links(data)[:VALIDATION_TEXTS]
     seen = attention_by_text(request.loaded, (request.encode(linked.text) for linked in texts), stack)
     by_relation = link_scores(zip(texts, seen, strict=True), request.source_tokenizer)
 

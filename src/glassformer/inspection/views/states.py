@@ -22,9 +22,9 @@ from glassformer.text.display import quoted
 
 Units = Float[Array, "T d"]
 
-MOST = 48
+MAX_UNITS = 48
 """Units shown of a layer."""
-NAMES: Mapping[str, str] = wording("states")
+STATE_NAMES: Mapping[str, str] = wording("states")
 """What each letter stands for."""
 GATES = set("ifozr")
 """What lies between 0 and 1; all else has a sign."""
@@ -78,7 +78,7 @@ def has_states(model: nn.Module) -> bool:
     return any(encoder.has_states for _, encoder in parts_with(model, Encoder))
 
 
-def states_view(tokens: Sequence[str], layers: Sequence[LayerStates], *, side: str = "", most: int = MOST) -> View:
+def states_view(tokens: Sequence[str], layers: Sequence[LayerStates], *, side: str = "", most: int = MAX_UNITS) -> View:
     """Return grids of units by tokens; of a wide layer, only the units that vary most. `side`: begins the titles."""
     if not layers:
         raise Misuse("this model has no layers whose states could be looked at")
@@ -103,7 +103,7 @@ def _panels(tokens: Sequence[str], values: Mapping[str, Units], most: int, side:
         places = chosen.setdefault(units.shape[1], most_varying(units, most))
         panels.append(
             Grid(
-                title=f"{side}{NAMES.get(letter, letter)}",
+                title=f"{side}{STATE_NAMES.get(letter, letter)}",
                 takeaway=_takeaway(letter, tokens, units),
                 values=units[:, places].T,
                 rows=list(map(str, places)),

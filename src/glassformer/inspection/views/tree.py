@@ -30,21 +30,21 @@ from glassformer.rendering.panels import Branch, Choices, Panel, Table, Tree
 from glassformer.rendering.view import View
 from glassformer.text.display import bare, chance, quoted
 
-AS_IT_IS, USUAL = Sampling(), Search()
+PLAIN_SAMPLING, DEFAULT_SEARCH = Sampling(), Search()
 CHOSEN, KEPT, PRUNED = "chosen", "kept", "pruned"
-DROPPED = 3
+SHOWN_DROPPED = 3
 """Continuations that are told of at each step of a beam search beside those that are followed."""
-OTHERS = 4
+SHOWN_ALTERNATIVES = 4
 """Likeliest tokens that are told of at each step of a sampled text."""
 
-LIKELIEST = 12
+MAX_CHOICES = 12
 """Rows of the next token's choices."""
-MOST_HIDDEN = 4
+MAX_HIDDEN_PLACES = 4
 """Hidden places of a text that are shown."""
-LONGEST_ROOT = 20
+MAX_ROOT_CHARS = 20
 """Letters of the prompt at the root of a tree."""
-SAMPLES, MOST_SAMPLES = 3, 16
-SAMPLED = ("temperature", "top_k", "top_p")
+SAMPLES, MAX_SAMPLES = 3, 16
+SAMPLING_OPTIONS = ("temperature", "top_k", "top_p")
 
 
 # --- the next token ---
@@ -156,7 +156,9 @@ def choices_of(
 
 
 @torch.inference_mode()
-def branches(loaded: Any, text: str, path: Sequence[int], how: Sampling = AS_IT_IS, width: int = 6) -> list[Choice]:
+def branches(
+    loaded: Any, text: str, path: Sequence[int], how: Sampling = PLAIN_SAMPLING, width: int = 6
+) -> list[Choice]:
     """What may follow a prompt and the tokens of a path, likeliest first; nothing follows what ends a text."""
     if path and path[-1] in loaded.output_tokenizer.roles.ends:
         return []
@@ -208,10 +210,10 @@ class _Recorder:
         joint, logs = (living[0].unsqueeze(-1) + chances[0]).flatten(), chances[0].flatten()
         places = [at if total > -torch.inf else None for at, total in zip(index[0].tolist(), totals[0], strict=True)]
         taken = dict.fromkeys(at for at in places if at is not None)
-        ranked = joint.topk(min(beam + DROPPED, len(joint))).indices.tolist()
+        ranked = joint.topk(min(beam + SHOWN_DROPPED, len(joint))).indices.tolist()
         self.steps += 1
         nodes: dict[int, int] = {}
-        for at in dict.fromkeys([*taken, *ranked[: len(taken) + DROPPED]]):
+        for at in dict.fromkeys([*taken, *ranked[: len(taken) + SHOWN_DROPPED]]):
             total = float(joint[at])
             if not total > -torch.inf:
                 continue
@@ -225,7 +227,7 @@ class _Recorder:
         self.living = [None if at is None else nodes.get(at) for at in places]
 
 
-def beam_tree(loaded: Any, text: str, how: Search = USUAL, *, tokens: int = 12) -> DecodingTree:
+def beam_tree(loaded: Any, text: str, how: Search = DEFAULT_SEARCH, *, tokens: int = 12) -> DecodingTree:
     """A beam search as it went: of a translator what `translate` does; of a language model what `generate` with a beam
     does, over so many tokens. The best texts are chosen, and each node that came to nothing says why.
     """
@@ -277,7 +279,7 @@ def _judged(tree: DecodingTree, best: list[Hypothesis], ends: Sequence[int], mos
 
 @torch.inference_mode()
 def sampling_tree(
-    loaded: Any, text: str, how: Sampling = AS_IT_IS, *, samples: int = 3, tokens: int = 12
+    loaded: Any, text: str, how: Sampling = PLAIN_SAMPLING, *, samples: int = 3, tokens: int = 12
 ) -> DecodingTree:
     """Return texts that `generate` or `translate` samples with seeds 0, 1 …, and the likeliest alternatives at each
     step. `tokens`: maximum length for a language model.
@@ -295,7 +297,7 @@ def sampling_tree(
         at: int | None = None
         for length, id in enumerate(ids, 1):
             total = 0.0 if at is None else tree.nodes[at].total
-            for choice in choices_of(scores[length - 1], how, loaded, most=OTHERS, never=never, also=[id]):
+            for choice in choices_of(scores[length - 1], how, loaded, most=SHOWN_ALTERNATIVES, never=never, also=[id]):
                 here = (*ids[: length - 1], choice.id)
                 if here not in places:
                     places[here] = len(tree.nodes)
@@ -346,7 +348,7 @@ def figure(value: float) -> str:
     return f"{value:.3g}".replace("-", "−")
 
 
-@register_view("next", options=(*SAMPLED, "translation"), quick=True, needs=scores_tokens)
+@register_view("next", options=(*SAMPLING_OPTIONS, "translation"), quick=True, needs=scores_tokens)
 def next_token(request: LookRequest) -> View:
     how, model = request.sampling, request.loaded.capability(ScoresTokens)
     assert model is not None
@@ -359,13 +361,13 @@ def next_token(request: LookRequest) -> View:
         hidden = [at for at in words if example.stand[at] is None]
         # as `fill` has it: other tokens have their share of the probability, but are no answer
         never, unnamed = set(), set(range(model.head.out_features)) - set(request.tokenizer.texts)
-        places, title = hidden[:MOST_HIDDEN] or words[-1:], "What stands there"
+        places, title = hidden[:MAX_HIDDEN_PLACES] or words[-1:], "What stands there"
     with torch.inference_mode():
         scores = model.head(model.features(*example.inputs)[0, places])
     names = example.written or example.tokens
     panels, notes = list[Panel](), list[str]()
     for at, row in zip(places, scores, strict=True):
-        choices = choices_of(row, how, request.loaded, most=LIKELIEST, never=never, unnamed=unnamed)
+        choices = choices_of(row, how, request.loaded, most=MAX_CHOICES, never=never, unnamed=unnamed)
         if not choices:
             raise Misuse("the model's scores are not finite numbers: run glassformer doctor RUN to find the cause")
         where = f"At token {at + 1}, {quoted(names[at])}" if example.stand is not None else f"After {quoted(names[at])}"
@@ -415,7 +417,7 @@ def _openness(scores: torch.Tensor, choices: list[Choice]) -> str:
 
 @register_view(
     "tree",
-    options=("beam", "length_penalty", *SAMPLED, "samples", "tokens"),
+    options=("beam", "length_penalty", *SAMPLING_OPTIONS, "samples", "tokens"),
     needs=lambda loaded: translates(loaded) or loaded.capability(PredictsNext) is not None,
 )
 def tree(request: LookRequest) -> View:
@@ -423,13 +425,13 @@ def tree(request: LookRequest) -> View:
     if not text.strip():
         raise Misuse("there is no text to look at")
     translated, samples = translates(loaded), SAMPLES if request.samples is None else request.samples
-    if not 1 <= samples <= MOST_SAMPLES:
-        raise Misuse(f"--samples is {samples}, but must lie between 1 and {MOST_SAMPLES}")
+    if not 1 <= samples <= MAX_SAMPLES:
+        raise Misuse(f"--samples is {samples}, but must lie between 1 and {MAX_SAMPLES}")
     if request.beam is not None and request.asks_for_sampling:
         raise Misuse("--beam shows a beam search, but --temperature, --top-k, --top-p and --samples sample: choose one")
     check_writing(how, tokens=request.tokens, beam=request.beam, seed=0)
     root = " ".join(request.tokenizer.shown(id) for id in request.tokenizer.roles.opening) if translated else text
-    root = root if len(root) <= LONGEST_ROOT else "…" + root[1 - LONGEST_ROOT :]
+    root = root if len(root) <= MAX_ROOT_CHARS else "…" + root[1 - MAX_ROOT_CHARS :]
     if request.beam is not None or (translated and not request.asks_for_sampling):
         return _beam_view(beam_tree(loaded, text, request.search, tokens=request.tokens), request, root)
     grown = sampling_tree(loaded, text, how, samples=samples, tokens=request.tokens)

@@ -43,9 +43,9 @@ Vector = Float[Array, "d"]
 
 ROUNDING = 1e-5
 """Scores that differ by no more than this share of the largest are equal: sums in another order round differently."""
-NOTICEABLE = 0.05
+MIN_DIFFERENCE = 0.05
 """Answers that differ by less are as good as the same: probabilities and cosines, and a number as a share of itself."""
-LIKELIEST = 5
+SHOWN_TOKENS = 5
 """Next tokens that are named."""
 DISTANCE = "distance / mean length"
 OF_RUNS = ("run", "first text", "second text", "largest difference of scores", "could tell apart", "tells apart")
@@ -148,17 +148,17 @@ def compare_sides(a: Side, b: Side) -> Difference:
         cosines=[float(cosines(pair)[0, 1]) for pair in pairs],
         distances=[float(np.linalg.norm(x - y) / length) for (x, y), length in zip(pairs, lengths, strict=True)],
         can=can,
-        does=can and _answers_differ(a.output, b.output, largest >= NOTICEABLE * size),
+        does=can and _answers_differ(a.output, b.output, largest >= MIN_DIFFERENCE * size),
     )
 
 
 def _answers_differ(first: Output, second: Output, scores_differ: bool) -> bool:
     """Return whether two answers differ noticeably; without answers, whether the scores do."""
     if first.cosine is not None:
-        return 1 - first.cosine >= NOTICEABLE
+        return 1 - first.cosine >= MIN_DIFFERENCE
     if names := {*first.probabilities, *second.probabilities}:
         of_first, of_second = ([output.probabilities.get(name, 0.0) for name in names] for output in (first, second))
-        return bool(np.abs(np.subtract(of_first, of_second)).max() >= NOTICEABLE)
+        return bool(np.abs(np.subtract(of_first, of_second)).max() >= MIN_DIFFERENCE)
     if not first.numeric and (first.summary or second.summary):
         return first.summary != second.summary
     return scores_differ
@@ -184,7 +184,7 @@ def next_token_output(
     family: LanguageFamily, loaded: LoadedLanguageModel, example: ModelInput, text: Example, other: Example
 ) -> Output:
     never = loaded.tokenizer.never(loaded.model.head.out_features)
-    likeliest = next_of(loaded.model, example.inputs, most=LIKELIEST, never=never)
+    likeliest = next_of(loaded.model, example.inputs, most=SHOWN_TOKENS, never=never)
     tokens = [loaded.tokenizer.shown(id) for id in likeliest.ids]
     probabilities = dict(zip(tokens, likeliest.probabilities, strict=True))
     return Output(f"{quoted(tokens[0])} ({likeliest.probabilities[0]:.3f})", probabilities)

@@ -26,15 +26,15 @@ from glassformer.text.display import cut, quoted
 from glassformer.text.tokenizer import Tokenizer
 
 COSINE = "cos(a, b) = a·b / (|a| |b|)"
-NOTHING = 1e-9
+ROUNDING_SPREAD = 1e-9
 """A spread that is this small beside the largest is rounding."""
-EQUAL = 1e-5
+EQUAL_SHARE = 1e-5
 """Vectors that differ by no more than this share of their largest number are the same."""
 MIN_MAPPED = 3
 """Minimum number of vectors on a map: two lie on a line, so that the second axis of a map would be empty."""
-AROUND = 14
+CONTEXT_CHARS = 14
 """Characters of a sentence that are shown on each side of the word."""
-LONGEST = 60
+MAX_QUOTED_CHARS = 60
 """Characters of a sentence that an error shows."""
 
 
@@ -185,7 +185,7 @@ def _similarity(word: str, labels: Sequence[str], vectors: Float[Array, "N L d"]
     frames: list[list[Panel]] = []
     points: Float[Array, "N 2"] | None = None
     for layer in vectors.swapaxes(0, 1):
-        if np.ptp(layer, 0).max() <= EQUAL * np.abs(layer).max():
+        if np.ptp(layer, 0).max() <= EQUAL_SHARE * np.abs(layer).max():
             frames.append([Words(text=sentence("same vector", count=len(layer), word=word))])
             continue
         frames.append([cosine_grid("How alike", labels, layer)])
@@ -206,13 +206,13 @@ def _labels(word: str, sentences: Sequence[str]) -> list[str]:
     for number, text in enumerate(sentences):
         places = places_of(word, text) or [(0, len(text))]
         start, end = places[min(list(sentences[:number]).count(text), len(places) - 1)]
-        left, right = max(0, start - AROUND), min(len(text), end + AROUND)
+        left, right = max(0, start - CONTEXT_CHARS), min(len(text), end + CONTEXT_CHARS)
         labels.append("…" * (left > 0) + " ".join(text[left:right].split()) + "…" * (right < len(text)))
     return labels
 
 
 def _short(text: str) -> str:
-    return cut(" ".join(text.split()), LONGEST)
+    return cut(" ".join(text.split()), MAX_QUOTED_CHARS)
 
 
 # --- words near a word ---
@@ -304,13 +304,13 @@ def plane(
     """
     x = vectors.astype(np.float64)
     u, s, _ = np.linalg.svd(x - x.mean(0), full_matrices=False)
-    s = np.where(s > NOTHING * max(s[0], np.abs(x).max()), s, 0.0)
+    s = np.where(s > ROUNDING_SPREAD * max(s[0], np.abs(x).max()), s, 0.0)
     points = np.zeros((len(x), 2))
     points[:, : len(s)] = (u * s)[:, :2]
     for axis in range(2):
         column = points[:, axis]
         agreement = 0.0 if like is None else float(column @ like[:, axis])
-        far = column[np.abs(column) > NOTHING * np.abs(column).max(initial=0.0)]
+        far = column[np.abs(column) > ROUNDING_SPREAD * np.abs(column).max(initial=0.0)]
         if (agreement or (far[0] if len(far) else 1.0)) < 0:
             points[:, axis] = -column
     spread = np.square(s)

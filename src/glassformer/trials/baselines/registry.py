@@ -21,7 +21,8 @@ from glassformer.data.features.inputs import Inputs
 from glassformer.data.features.tables import TableInputs
 from glassformer.families.base import FAMILIES, Family, Prepared
 from glassformer.families.labelling import ClassificationFamily, MultilabelFamily, RegressionFamily
-from glassformer.families.language import LanguageFamily, MaskedFamily
+from glassformer.families.language import LanguageFamily
+from glassformer.families.masked import MaskedFamily
 from glassformer.families.translation import TranslationFamily
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.prediction import Classification, Multilabel, Regression, most_frequent_set

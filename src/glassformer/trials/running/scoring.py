@@ -36,7 +36,8 @@ from glassformer.families.labelling import (
     MultilabelFamily,
     RegressionFamily,
 )
-from glassformer.families.language import LanguageFamily, LoadedLanguageModel, LoadedMasked, MaskedFamily, StreamFamily
+from glassformer.families.language import LanguageFamily, LoadedLanguageModel, StreamFamily
+from glassformer.families.masked import LoadedMasked, MaskedFamily
 from glassformer.families.translation import LoadedTranslator, TranslationFamily
 from glassformer.models.modules import device_of
 from glassformer.runs.run import Run
