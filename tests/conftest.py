@@ -159,7 +159,7 @@ def no_pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     if request.path.parent.name not in PICTURES:
         for draw in ("draw_curves", "draw_confusion", "leave_report"):
             monkeypatch.setattr(f"glassformer.reporting.papers.{draw}", lambda *args, **more: None)
-        monkeypatch.setattr("glassformer.pipeline.training.PAPERS", ("README.md",))
+        monkeypatch.setattr("glassformer.pipeline.resolve.PAPERS", ("README.md",))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 import glassformer as gf
 from glassformer.checks import NAMES, command_line, comparisons
 from glassformer.checks.result import CheckResult, Checks
-from glassformer.checks.run import ANOTHER_PROGRAM, CHECKS, EXACT, ROUNDING
+from glassformer.checks.run import CHECKS, EXACT_ON_CPU, OTHER_TOLERANCES, ROUNDING_TOLERANCE
 from glassformer.checks.subject import relative_difference
 from glassformer.cli.main import main
 from glassformer.config.errors import DataError, Misuse, RunError
@@ -91,7 +91,7 @@ def test_every_kind_passes(kind: str, trained: Trained) -> None:
     assert list(rows) == list(NAMES) == list(CHECKS)
     assert rows["exported"].words == "not exported"
     for name, row in rows.items():
-        assert row.tolerance == (0 if name in EXACT else ANOTHER_PROGRAM.get(name, ROUNDING))
+        assert row.tolerance == (0 if name in EXACT_ON_CPU else OTHER_TOLERANCES.get(name, ROUNDING_TOLERANCE))
         assert (row.difference is None) == (name in idle)
 
 

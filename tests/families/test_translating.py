@@ -20,8 +20,9 @@ from glassformer.config.resolve import Config, cpu_defaults, resolve
 from glassformer.decoding import translate as translate_room
 from glassformer.families.requests import ConfigRequest
 from glassformer.families.translation import LoadedTranslator, source_ids
-from glassformer.pipeline import training as train_verb
+from glassformer.pipeline import build as build_stage
 from glassformer.pipeline.request import TrainRequest
+from glassformer.pipeline.resolve import Session, resolve_request
 from glassformer.rendering.panels import Heads
 from glassformer.rendering.view import View, Views
 from glassformer.runs.run import Run
@@ -54,13 +55,13 @@ class Kept:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.model = nn.Module()
-        build = train_verb.build_model
+        build = build_stage.build_model
 
         def keep(*args: Any, **more: Any) -> nn.Module:
             self.model = build(*args, **more)
             return self.model
 
-        monkeypatch.setattr(train_verb, "build_model", keep)
+        monkeypatch.setattr(build_stage, "build_model", keep)
 
 
 # --- defaults on a CPU ---
@@ -99,7 +100,7 @@ def test_a_translator_prints_its_defaults_on_a_cpu(pairs: Path) -> None:
     events: list[Event] = []
     settings = {"model": "lstm", "device": "cpu", "minutes": 1}
     with listening(as_notes(events.append)):
-        train_verb.Training(TrainRequest(data=pairs, settings=settings, listen=events.append)).resolve()
+        resolve_request(Session.of(TrainRequest(data=pairs, settings=settings, listen=events.append)))
     said = [event.text for event in events if isinstance(event, Noted)]
     assert "defaults on a CPU: --model.width 128 --training.batch_tokens 512 --training.lr 0.008" in said
 

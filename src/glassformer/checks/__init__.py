@@ -1,4 +1,4 @@
-"""Whether a run computes the same whichever way it is asked. One more check: a name here, a function in `run.py`."""
+"""Consistency checks of a run. A new check needs a name here and a function in `run.py`."""
 
 from collections.abc import Iterable
 
@@ -14,11 +14,11 @@ NAMES = {
     "exported": "exported = original",
     "stdin": "file = stdin",
 }
-"""What of a run can be checked, known without torch."""
+"""Checks by name, known without importing torch."""
 
 
 def choose_checks(only: str | Iterable[str] | None) -> list[str]:
-    """Their names in the order in which they are made; `only`: some of them."""
+    """Return the names of the checks to run, in order. `only`: names to choose; None: all."""
     if only is None:
         return list(NAMES)
     names = [name.strip() for name in only.split(",")] if isinstance(only, str) else list(only)

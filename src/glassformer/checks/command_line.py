@@ -1,4 +1,4 @@
-"""Run the command itself in a process of its own: once on a file, once on standard input."""
+"""Run the command in its own process: once on a file, once on standard input."""
 
 import json
 import os
@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.checks.result import Deviation, DoesNotApply
-from glassformer.checks.subject import LEAST, Subject, random_calls
+from glassformer.checks.subject import MIN_SCALE, Subject, random_calls
 from glassformer.config.encoders import OWN
 from glassformer.config.errors import RunError
 from glassformer.config.presets import TEXT, predicts_hidden_tokens
 from glassformer.data.wording import counted
 from glassformer.text.pipelines import MASK
 
-COUNT, WRITTEN, PATIENCE = 4, 12, 600
-"""Texts; tokens that a language model writes; seconds that a command may take."""
-RUN = "RUN"
+MAX_TEXTS, NEW_TOKENS, TIMEOUT_SECONDS = 4, 12, 600
+"""Maximum number of texts; tokens that a language model generates; maximum seconds of a command."""
+RUN_PLACEHOLDER = "RUN_PLACEHOLDER"
 """Placeholder for the run's folder in a command."""
 VERB_OPTIONS = {
     "embed": (),
-    "generate": ("--greedy", "--tokens", str(WRITTEN), "--json"),
+    "generate": ("--greedy", "--tokens", str(NEW_TOKENS), "--json"),
     "predict": ("--json",),
     "translate": ("--beam", "1", "--json"),
 }
@@ -40,7 +40,7 @@ def check_stdin(subject: Subject) -> Deviation:
         texts = texts[:1]
     elif predicts_hidden_tokens(config.task):
         texts = [f"{MASK} {text}" for text in texts]
-    argv = [family.verb, RUN, *VERB_OPTIONS[family.verb]]
+    argv = [family.verb, RUN_PLACEHOLDER, *VERB_OPTIONS[family.verb]]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "texts.txt")
         file.write_text("\n".join(texts), encoding="utf-8")
@@ -54,12 +54,12 @@ def _texts(subject: Subject) -> list[str]:
     tokenizer, family = subject.loaded.tokenizer, subject.loaded.family
     if tokenizer is None or (family.label_kind is not None and subject.loaded.config.data.kind != TEXT):
         raise DoesNotApply("its examples are not texts")
-    held_out = [example.text or tokenizer.decode(example.ids[: WRITTEN + 1]) for example in subject.held_out]
-    made_up = [tokenizer.decode(ids[0].tolist()) for ids, *_ in random_calls(subject.loaded, COUNT, WRITTEN)]
+    held_out = [example.text or tokenizer.decode(example.ids[: NEW_TOKENS + 1]) for example in subject.held_out]
+    made_up = [tokenizer.decode(ids[0].tolist()) for ids, *_ in random_calls(subject.loaded, MAX_TEXTS, NEW_TOKENS)]
     texts = [line for text in [*held_out, *made_up] if (line := " ".join(text.split()))]
     if not texts:
         raise DoesNotApply("its tokens are all blanks")
-    return texts[:COUNT]
+    return texts[:MAX_TEXTS]
 
 
 def _run_both(subject: Subject, by_file: list[str], by_stdin: list[str], stdin: str) -> tuple[list[Any], list[Any]]:
@@ -67,12 +67,12 @@ def _run_both(subject: Subject, by_file: list[str], by_stdin: list[str], stdin: 
     path, device = str(subject.loaded.run.path.resolve()), ["--device", str(subject.device)]
 
     def run(argv: list[str], text: str) -> list[Any]:
-        words = [path if word == RUN else word for word in argv]
+        words = [path if word == RUN_PLACEHOLDER else word for word in argv]
         done = subprocess.run(
             [sys.executable, "-m", "glassformer.cli.main", *words, *device],
             input=text.encode(),
             capture_output=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT_SECONDS,
             env={**os.environ, "PYTHONIOENCODING": "utf-8"},
         )
         if done.returncode:
@@ -89,7 +89,7 @@ def _difference(by_file: Sequence[dict[str, Any]], by_stdin: Sequence[dict[str, 
     """Return the largest difference between numbers, as a share of the largest; infinite where other values differ."""
     if not by_file or len(by_file) != len(by_stdin):
         return float("inf")
-    largest, most = LEAST, 0.0
+    largest, most = MIN_SCALE, 0.0
     for first, second in zip(by_file, map(_named_as_in_files, by_stdin), strict=True):
         shared = first.keys() & second.keys()
         numbers = {name for name in shared if isinstance(first[name], float) and isinstance(second[name], float)}

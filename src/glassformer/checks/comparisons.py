@@ -1,5 +1,7 @@
-"""Checks within this process: scores must not depend on what is beside an example, on capturing or on a cache, and what
-goes through files must come back the same: weights, an interrupted training run, an export.
+"""Checks within this process.
+
+Scores must not depend on other examples in a batch, on capturing or on a cache. Weights, interrupted training runs and
+exports must be the same after they were written to files and read back.
 """
 
 import contextlib
@@ -40,15 +42,15 @@ from glassformer.training.events import Event, Stepped
 from glassformer.training.loop import Trainer
 from glassformer.training.schedule import total_steps
 
-TOGETHER = 4
-MORE = 3
-"""Columns of padding beyond the longest row."""
+BATCH_ROWS = 4
+EXTRA_PADDING = 3
+"""Columns of padding after the longest row."""
 
 
 @torch.inference_mode()
 def check_batched(subject: Subject) -> Deviation:
-    """Examples that are cut to one length, together and one by one."""
-    longest = sorted(subject.calls, key=subject.lengths, reverse=True)[:TOGETHER]
+    """Compare the scores of examples of equal length, in a batch and alone."""
+    longest = sorted(subject.calls, key=subject.lengths, reverse=True)[:BATCH_ROWS]
     lengths = [min(several) for several in zip(*map(subject.lengths, longest), strict=True)]
     calls = [subject.truncate(call, lengths) for call in longest]
     of = f" of {counted(lengths[0], 'token')}" if lengths else ""
@@ -60,7 +62,7 @@ def check_batched(subject: Subject) -> Deviation:
 
 @torch.inference_mode()
 def check_padded(subject: Subject) -> Deviation:
-    """Examples of different lengths, together and one by one."""
+    """Compare the scores of examples of different lengths, padded in a batch and alone."""
     if not subject.token_places:
         raise DoesNotApply("its examples are all of one length")
     count = len(subject.calls)
@@ -70,14 +72,16 @@ def check_padded(subject: Subject) -> Deviation:
     ]
     lengths = [subject.lengths(call)[0] for call in calls]
     return Deviation(
-        relative_difference(subject.scores(calls), subject.batch_scores(subject.batch(calls, more=MORE), calls)),
+        relative_difference(
+            subject.scores(calls), subject.batch_scores(subject.batch(calls, more=EXTRA_PADDING), calls)
+        ),
         f"the scores of {count} examples of {min(lengths)} to {max(lengths)} tokens, padded and alone",
     )
 
 
 @torch.inference_mode()
 def check_looked_at(subject: Subject) -> Deviation:
-    """Before a capture, in it, and after it; all that it can show is asked for."""
+    """Compare the scores before, during and after a capture that reads every tensor."""
     before = subject.scores()
     with capture(subject.model) as seen:
         during = subject.scores()
@@ -101,7 +105,7 @@ def check_cached(subject: Subject) -> Deviation:
 
 @singledispatch
 def cache_difference(family: Family, subject: Subject) -> float:
-    """The largest difference that a cache makes, as a share of the largest number."""
+    """Return the largest difference that a cache makes, as a share of the largest number."""
     raise DoesNotApply("it reads an example as a whole and keeps nothing")
 
 
@@ -128,7 +132,7 @@ def cache_difference_of_translator(family: TranslationFamily, subject: Subject) 
 
 
 def _score_in_pieces(model: LanguageModel | Seq2Seq, tokens: Tensor, state: Any) -> Tensor:
-    """Half of it at once, two single tokens, the rest."""
+    """Return the scores of tokens processed in pieces: the first half, two single tokens, the rest."""
     length = tokens.shape[1]
     borders = sorted({0, length // 2, min(length, length // 2 + 1), min(length, length // 2 + 2), length})
     pieces = [model.extend(tokens[:, first:last], state) for first, last in pairwise(borders)]
@@ -137,7 +141,7 @@ def _score_in_pieces(model: LanguageModel | Seq2Seq, tokens: Tensor, state: Any)
 
 
 def _rows_of_text(subject: Subject, model: LanguageModel) -> float:
-    """Texts of different lengths in one state: all but their last tokens at once, then these."""
+    """Return the difference for a batch of texts in one state: all but the last tokens, then the last ones."""
     texts = [call for call in subject.calls if subject.lengths(call)[0] > 1]
     if not texts:
         return 0.0
@@ -151,21 +155,21 @@ def _rows_of_text(subject: Subject, model: LanguageModel) -> float:
 
 # --- through files ---
 
-KEPT, LOST, LAST = 2, 3, 4
-"""The update that a checkpoint is made after, the one after which the training is stopped, and the last one."""
-LONG = 1000
-"""Updates of a training that is laid out long enough for no validation to be due among the first few."""
+CHECKPOINT_STEP, STOP_STEP, LAST_STEP = 2, 3, 4
+"""Updates after which a checkpoint is written, training is stopped, and training ends."""
+MIN_TOTAL_STEPS = 1000
+"""Minimum length of the training run in updates, so that no validation is due among the first ones."""
 
 READERS: dict[str, tuple[Callable[[Path], bool], Callable[[Path, Answers | None], nn.Module]]] = {
     "onnxruntime": (is_onnx, lambda folder, answers: OnnxModel(folder)),
     "what was imported again": (is_huggingface, read_back),
 }
-"""Whether a folder holds such an export, and the model in it, called as the run's own, by what computes it."""
+"""By program: a test whether a folder contains such an export, and a function that returns its model."""
 
 
 @torch.inference_mode()
 def check_saved(subject: Subject) -> Deviation:
-    """The weights written to a folder, and read back from it into a new model."""
+    """Compare the scores of the model and of a new model with weights read back from a file."""
     own = copy.deepcopy(subject.own_model) if isinstance(subject.own_model, nn.Module) else subject.own_model
     with tempfile.TemporaryDirectory() as folder:
         for name in (CARD, "tokenizer.json", "target_tokenizer.json"):
@@ -181,33 +185,33 @@ def check_saved(subject: Subject) -> Deviation:
 
 
 def check_resumed(subject: Subject) -> Deviation:
-    """A few updates on from the run's weights, in one go, and stopped on the way."""
+    """Compare a few updates from the run's weights, uninterrupted and resumed after a stop."""
     if subject.prepared is None:
         raise DoesNotApply(subject.missing)
     settings = subject.loaded.config.training
     settings = replace(
         settings,
-        steps=max(LONG, total_steps(settings, subject.prepared.task) or 0),
+        steps=max(MIN_TOTAL_STEPS, total_steps(settings, subject.prepared.task) or 0),
         epochs=None,
         minutes=None,
         compile="off",
-        checkpoint_every=KEPT,
+        checkpoint_every=CHECKPOINT_STEP,
         validate_every=None,
         keep_checkpoints=False,
     )
-    straight = _train(subject, settings, LAST)
+    straight = _train(subject, settings, LAST_STEP)
     with tempfile.TemporaryDirectory() as folder:
         run = Run(Path(folder))
-        _train(subject, settings, LOST, run)
+        _train(subject, settings, STOP_STEP, run)
         with listening(silent):
             checkpoint = run.newest_checkpoint()
         assert checkpoint is not None
-        went_on = _train(subject, settings, LAST, run, restore(*checkpoint))
+        went_on = _train(subject, settings, LAST_STEP, run, restore(*checkpoint))
     if straight.keys() != went_on.keys():
         return Deviation(torch.inf, "the two trainings ended with other tensors")
     return Deviation(
         relative_difference(list(straight.values()), [went_on[name] for name in straight]),
-        f"weights and the optimiser's memory after {LAST} updates, in one go and stopped after {LOST}",
+        f"weights and the optimiser's memory after {LAST_STEP} updates, in one go and stopped after {STOP_STEP}",
     )
 
 
@@ -250,7 +254,10 @@ class _Stopped(Exception):
 def _train(
     subject: Subject, settings: TrainingSettings, last: int, run: Run | None = None, snapshot: Snapshot | None = None
 ) -> dict[str, Tensor]:
-    """What a training holds after so many updates; it is stopped there, as by a kill. `run`: for its checkpoints."""
+    """Train until update `last`, stop without saving, and return the weights, optimiser state and average.
+
+    `run`: stores checkpoints. `snapshot`: the checkpoint to continue from.
+    """
     assert subject.prepared is not None
 
     def stop(event: Event) -> None:

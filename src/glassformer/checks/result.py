@@ -1,44 +1,44 @@
-"""What checks came to: a row for each, and all of them as a table."""
+"""Results of checks, each as a row and together as a table."""
 
 import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
+from glassformer.config.json_types import JsonObject
 from glassformer.rendering.panels import Table
 from glassformer.rendering.view import Renderable, View
 
 
 class DoesNotApply(Exception):
-    """Why a run cannot be checked in this respect."""
+    """The check does not apply to this run; the message says why."""
 
 
 @dataclass(frozen=True)
 class Deviation:
-    """How far apart two ways to compute the same came, as a share of the largest number in it."""
+    """Difference between two computations of the same numbers, as a share of the largest number."""
 
     difference: float
     words: str
-    """What was compared."""
+    """Description of the comparison."""
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One check."""
+    """The result of one check."""
 
     name: str
     difference: float | None
-    """The largest, as a share of the largest number compared; None where nothing could be compared."""
+    """Largest difference as a share of the largest number compared; None if nothing was compared."""
     tolerance: float
-    """What rounding may do; 0: bit for bit."""
+    """Largest accepted difference; 0: bit for bit."""
     passed: bool | None
-    """Whether the difference is small enough; None where the check does not apply."""
+    """Whether the difference is small enough; None if the check does not apply."""
     words: str
-    """What was compared, or why it was not, or what went wrong."""
+    """Description of the comparison, of the reason why there is none, or of the error."""
     skipped: bool = False
-    """Whether a package is missing that the check needs; `passed` is None then."""
+    """Whether a package that the check needs is missing; `passed` is then None."""
 
     @property
     def result(self) -> str:
@@ -50,14 +50,14 @@ class CheckResult:
         difference = "" if self.difference is None else f"{self.difference:.2g}"
         return [self.name, self.result, difference, f"{self.tolerance:.2g}", self.words]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         finite = self.difference is not None and math.isfinite(self.difference)
         return {**asdict(self), "difference": self.difference if finite else None}
 
 
 @dataclass(frozen=True)
 class Checks(Renderable):
-    """All checks of a run. In a notebook it shows itself."""
+    """The results of all checks of a run, shown as a table in notebooks."""
 
     run: str
     device: str
@@ -65,7 +65,7 @@ class Checks(Renderable):
 
     @property
     def passed(self) -> bool:
-        """Whether none failed."""
+        """Whether no check failed."""
         return not self.failed
 
     @property
@@ -89,10 +89,10 @@ class Checks(Renderable):
         return View(f"Is {Path(self.run).name} right?", [table], note, f"{self.run}, on {self.device}")
 
     def save(self, path: str | Path) -> None:
-        """Write them to .html, .png, .svg, .pdf or .json."""
+        """Write the table to a .html, .png, .svg, .pdf or .json file."""
         self.view().save(path)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         return {
             "run": self.run,
             "device": self.device,

@@ -1,4 +1,4 @@
-"""The checks by name, and what each may differ by."""
+"""The checks by name, and their tolerances."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
@@ -22,10 +22,10 @@ from glassformer.config.errors import MissingPackage, error_line
 from glassformer.config.messages import say
 from glassformer.exchange.exporting import TOLERANCE
 
-ROUNDING = 2e-5
-"""What the order of sums may do to scores, as a share of the largest."""
-TRAINED_ELSEWHERE = 1e-2
-"""What it may do to weights after a few updates, where a device adds up in no fixed order."""
+ROUNDING_TOLERANCE = 2e-5
+"""Largest difference of scores that the order of sums explains, as a share of the largest score."""
+GPU_TRAINING_TOLERANCE = 1e-2
+"""The same for weights after a few updates on a device that adds in no fixed order."""
 
 CHECKS: dict[str, Callable[[Subject], Deviation]] = {
     "cached": check_cached,
@@ -37,10 +37,10 @@ CHECKS: dict[str, Callable[[Subject], Deviation]] = {
     "exported": check_exported,
     "stdin": check_stdin,
 }
-ANOTHER_PROGRAM = {"exported": TOLERANCE}
-"""What is computed by other kernels than torch's may differ by more."""
-EXACT = {"looked-at", "saved", "resumed"}
-"""What a CPU computes bit for bit."""
+OTHER_TOLERANCES = {"exported": TOLERANCE}
+"""Tolerances of checks that use other kernels than torch's."""
+EXACT_ON_CPU = {"looked-at", "saved", "resumed"}
+"""Checks that must be bit for bit equal on a CPU."""
 
 
 def run_checks(subject: Subject, names: Iterable[str]) -> Checks:
@@ -53,10 +53,10 @@ def run_checks(subject: Subject, names: Iterable[str]) -> Checks:
 
 
 def _run_check(name: str, subject: Subject) -> CheckResult:
-    """A check that breaks down has failed: one line says of what."""
-    tolerance = ANOTHER_PROGRAM.get(name, ROUNDING)
-    if name in EXACT:
-        elsewhere = TRAINED_ELSEWHERE if name == "resumed" else ROUNDING
+    """Run one check; an exception is a failed check with the error as its description."""
+    tolerance = OTHER_TOLERANCES.get(name, ROUNDING_TOLERANCE)
+    if name in EXACT_ON_CPU:
+        elsewhere = GPU_TRAINING_TOLERANCE if name == "resumed" else ROUNDING_TOLERANCE
         tolerance = 0.0 if subject.device.type == "cpu" else elsewhere
     try:
         deviation = CHECKS[name](subject)
@@ -71,7 +71,7 @@ def _run_check(name: str, subject: Subject) -> CheckResult:
 
 @contextlib.contextmanager
 def _full_precision() -> Iterator[None]:
-    """A GPU may round matrix products to fewer digits: here it must not."""
+    """Disable TF32, with which a GPU rounds the inputs of matrix products."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:

@@ -1,4 +1,4 @@
-"""The run that is checked: its model, and some examples of its held-out part or, where that is gone, made-up ones."""
+"""The run to check: its model, and held-out examples or, if the data is gone, random ones."""
 
 import math
 import os
@@ -25,25 +25,27 @@ from glassformer.families.resume import resumed_config
 from glassformer.models.modules import device_of
 from glassformer.runs.run import Run
 
-COUNT, MAX_TOKENS = 6, 64
-"""Examples that are computed, and tokens of each at most."""
+MAX_EXAMPLES, MAX_TOKENS = 6, 64
+"""Maximum number of examples, and of tokens per example."""
 
 Call = tuple[Any, ...]
-"""Tensors that a model is called with, as a batch of one; None in place of a mask that hides nothing."""
+"""Arguments of the model for a batch of one; None for a mask without padding."""
 
 
 @dataclass(frozen=True)
 class Subject:
+    """The run to check."""
+
     loaded: Loaded
     own_model: OwnModel | None
-    """The person's own model, where it is one."""
+    """The user's own model, if the run has one."""
     prepared: Prepared | None
     missing: str
-    """Why there is no data, where there is none."""
+    """Why there is no data; empty if there is."""
     held_out: Sequence[ModelInput]
     """Examples of the held-out part."""
     export: Path | None = None
-    """What it was exported to, where that was named; else where the run says."""
+    """Folder of the export, if named; else that of the run."""
 
     @property
     def model(self) -> nn.Module:
@@ -55,25 +57,25 @@ class Subject:
 
     @cached_property
     def token_places(self) -> tuple[int, ...]:
-        """Where in a call tokens stand, each followed by their mask."""
+        """Positions of token tensors in a call; each is followed by its mask."""
         return () if self.loaded.tokenizer is None else self.loaded.family.token_places
 
     @cached_property
     def calls(self) -> list[Call]:
-        """What the model is called with for the examples; where there are fewer than two, for made-up ones too."""
+        """Calls for the held-out examples, with random ones if there are fewer than two."""
         length = max(self.token_places, default=-2) + 2
         # a text has no mask
         calls = [(*example.inputs, *[None] * (length - len(example.inputs))) for example in self.held_out]
-        made_up = random_calls(self.loaded, COUNT, MAX_TOKENS) if len(calls) < 2 else []
+        made_up = random_calls(self.loaded, MAX_EXAMPLES, MAX_TOKENS) if len(calls) < 2 else []
         most = [min(MAX_TOKENS, self.loaded.config.model.context)] * len(self.token_places)
         return [self.truncate(call, most) for call in [*calls, *made_up]]
 
     def lengths(self, call: Call) -> list[int]:
-        """Tokens that stand at each place."""
+        """Return the number of tokens in each token tensor of a call."""
         return [call[place].shape[1] for place in self.token_places]
 
     def truncate(self, call: Call, lengths: Sequence[int]) -> Call:
-        """The call with `lengths` tokens of each place at most."""
+        """Return a call with at most `lengths` tokens in each token tensor."""
         out = list(call)
         for place, length in zip(self.token_places, lengths, strict=True):
             mask = call[place + 1]
@@ -82,7 +84,7 @@ class Subject:
         return tuple(out)
 
     def batch(self, calls: Sequence[Call], more: int = 0) -> Call:
-        """Calls as one: padded to the longest, and by so much more where the model has room."""
+        """Return calls as one batch, padded to the longest and by `more` columns if the context allows."""
         columns = list(zip(*calls, strict=True))
         padded = {index for place in self.token_places for index in (place, place + 1)}
         out: list[Tensor | None] = [
@@ -100,19 +102,19 @@ class Subject:
         return tuple(out)
 
     def batch_scores(self, batch: Call, calls: Sequence[Call], model: nn.Module | None = None) -> list[Tensor]:
-        """The scores of each example of a batch, padding left out."""
+        """Return the scores of each example of a batch, without padding."""
         scores: Tensor = (model or self.model)(*batch)
         if scores.dim() < 3:  # scores of the example, and not of each token
             return list(scores)
         return [row[: self.lengths(call)[-1]] for row, call in zip(scores, calls, strict=True)]
 
     def scores(self, calls: Sequence[Call] | None = None, model: nn.Module | None = None) -> list[Tensor]:
-        """The scores of examples, one by one."""
+        """Return the scores of examples, computed one by one."""
         return [self.batch_scores(call, [call], model)[0] for call in (self.calls if calls is None else calls)]
 
 
 def random_calls(loaded: Loaded, count: int, max_tokens: int) -> list[Call]:
-    """Examples that nobody wrote, for a run whose data is gone."""
+    """Return random examples, for a run whose data is gone."""
     generator, longest = torch.Generator().manual_seed(0), min(max_tokens, loaded.config.model.context)
     device = device_of(loaded.model)
     calls = [loaded.family.random_call(loaded, generator, longest) for _ in range(count)]
@@ -121,8 +123,8 @@ def random_calls(loaded: Loaded, count: int, max_tokens: int) -> list[Call]:
 
 # --- how far apart ---
 
-LEAST = 1e-2
-"""Numbers smaller than this are compared as if they were as large: of 0, everything is endlessly far."""
+MIN_SCALE = 1e-2
+"""Smallest divisor of a relative difference, so that numbers near 0 can be compared."""
 
 
 def relative_difference(one: Sequence[Tensor], other: Sequence[Tensor]) -> float:
@@ -134,7 +136,7 @@ def relative_difference(one: Sequence[Tensor], other: Sequence[Tensor]) -> float
     )
     if not first.numel():
         return 0.0
-    share = float((first - second).abs().max()) / max(float(first.abs().max()), LEAST)
+    share = float((first - second).abs().max()) / max(float(first.abs().max()), MIN_SCALE)
     return share if math.isfinite(share) else torch.inf
 
 
@@ -144,7 +146,7 @@ def relative_difference(one: Sequence[Tensor], other: Sequence[Tensor]) -> float
 def load_subject(
     run: "str | os.PathLike[str] | Run", *, data: str | None, device: str, model: OwnModel | None
 ) -> Subject:
-    """`data`: where the run's data is now; that it is gone is no error unless it was named."""
+    """Load a run and its data. `data`: its present path; missing data is an error only if this is given."""
     loaded = load(run, device, model=model)
     prepared, missing = None, ""
     try:
@@ -164,12 +166,12 @@ def load_subject(
 
 
 def _held_out(loaded: Loaded, prepared: Prepared | None) -> list[ModelInput]:
-    """Some examples; none of a run that has learned from everything."""
+    """Return held-out examples; none if the run was trained on all rows."""
     if prepared is None:
         return []
     try:
         most = min(MAX_TOKENS, loaded.config.model.context)
-        return list(held_out_examples(loaded, prepared, count=COUNT, max_tokens=most))
+        return list(held_out_examples(loaded, prepared, count=MAX_EXAMPLES, max_tokens=most))
     except DataError:
         say("this run has learned from all its data: made-up examples are used instead")
         return []

@@ -15,13 +15,13 @@ from glassformer.families.base import FAMILIES, Family
 from glassformer.finetuning.settings import FREE, FURTHER, finetuning_rate
 from glassformer.training.events import Finding, lower_rate
 
-DROPOUTS = (0.1, 0.2, 0.3, 0.5)
-"""The steps of dropout; beyond the last, more of it seldom helps."""
-CLIP = 1.0
-"""The usual limit of the norm of the gradient."""
-UNEVEN = 1.5
-"""Times the smallest class that the largest must be, for weights of classes to change anything."""
-LEAST_WIDTH = 16
+DROPOUT_STEPS = (0.1, 0.2, 0.3, 0.5)
+"""Values of dropout to try in order; higher ones seldom help."""
+USUAL_GRAD_CLIP = 1.0
+"""Usual limit of the gradient norm."""
+MIN_IMBALANCE = 1.5
+"""Minimum ratio of the largest to the smallest class at which class weights have an effect."""
+MIN_WIDTH = 16
 
 
 Findings = Iterator[Finding | None]
@@ -135,7 +135,7 @@ class Advice:
 
     def clip(self) -> str | None:
         limit = self.config.training.grad_clip
-        return f"--training.grad_clip {CLIP:g}" if limit is None or limit > CLIP else None
+        return f"--training.grad_clip {USUAL_GRAD_CLIP:g}" if limit is None or limit > USUAL_GRAD_CLIP else None
 
     # --- the model ---
 
@@ -156,7 +156,7 @@ class Advice:
         return "--model lstm" if self.config.model.encoder == "rnn" and not self.config.is_finetuned else None
 
     def dropout(self) -> str | None:
-        higher = next((step for step in DROPOUTS if step > self.config.model.dropout), None)
+        higher = next((step for step in DROPOUT_STEPS if step > self.config.model.dropout), None)
         return None if higher is None else self.put("model.dropout", value_text(higher))
 
     def smaller(self) -> str | None:
@@ -167,10 +167,10 @@ class Advice:
         names = list(SIZES)[1:]  # the smallest is for reading its numbers, not for learning
         if model.size is not None and config.idle("model.size") is None:
             return f"--size {names[names.index(model.size) - 1]}" if model.size in names[1:] else None
-        divisible = model.width >= 2 * LEAST_WIDTH and not model.width % (4 * (config.get("model.heads") or 4))
+        divisible = model.width >= 2 * MIN_WIDTH and not model.width % (4 * (config.get("model.heads") or 4))
         if config.idle("model.width") is None and divisible:
             return self.fewer("model.width")
-        return self.fewer("model.head_hidden") if (model.head_hidden or 0) >= 2 * LEAST_WIDTH else None
+        return self.fewer("model.head_hidden") if (model.head_hidden or 0) >= 2 * MIN_WIDTH else None
 
     # --- how long ---
 
@@ -198,7 +198,7 @@ class Advice:
     def balanced(self, counts: list[int]) -> str | None:
         """Weights for classes of these sizes."""
         sizes = [count for count in counts if count]
-        if self.config.training.class_weights is not None or not sizes or max(sizes) < UNEVEN * min(sizes):
+        if self.config.training.class_weights is not None or not sizes or max(sizes) < MIN_IMBALANCE * min(sizes):
             return None
         return self.put("training.class_weights", "balanced")
 
@@ -216,19 +216,22 @@ REMEDIES: Mapping[str, Callable[[Advice], str | None]] = {
 
 @dataclass(frozen=True)
 class TrainingFacts:
+    """Facts about a training run that are known before its first step."""
+
     family: Family
     advise: Advice
     guessing: float | None
-    """The loss of guessing; None: it is not known."""
+    """Loss of guessing; None if unknown."""
     guess: str
-    """How one guesses, in words."""
+    """Description of the guess."""
     steps_per_epoch: float = 0.0
-    """Updates that go through the training data once; 0: it is not known."""
+    """Updates per epoch; 0 if unknown."""
 
     @property
     def judges_first(self) -> bool:
-        """The first loss can be set against that of guessing: no class weighs more than another in it, and the model
-        did not start from what another run has learned.
+        """Whether the first loss can be compared with that of guessing.
+
+        It cannot with class weights, or if the model was initialised from another run.
         """
         config = self.advise.config
         return self.guessing is not None and config.training.class_weights is None and not config.is_finetuned

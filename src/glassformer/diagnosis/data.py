@@ -14,12 +14,12 @@ from glassformer.families.translation import TranslationFamily
 from glassformer.finetuning.settings import bound_positions
 from glassformer.training.events import NOTE, WARNING, Finding
 
-UNKNOWN, MANY_UNKNOWN = 0.05, 0.15
-"""Share of tokens that are unknown: a word in twenty, and one in every seven, which leaves few sentences whole."""
-CUT, MUCH_CUT = 0.1, 0.5
-"""Share of texts whose end is not read."""
-LARGEST, RATIO = 0.8, 20.0
-"""Share of the largest class, and how many times it is as large as the smallest: from there on accuracy flatters."""
+MIN_UNKNOWN, HIGH_UNKNOWN = 0.05, 0.15
+"""Shares of unknown tokens for a note and for a warning: one token in twenty, and one in seven."""
+MIN_CUT, HIGH_CUT = 0.1, 0.5
+"""Shares of truncated texts for a note and for a warning."""
+MAX_CLASS_SHARE, MAX_CLASS_RATIO = 0.8, 20.0
+"""Share of the largest class, and its ratio to the smallest, from which accuracy is misleading."""
 
 
 # --- by family ---
@@ -27,7 +27,7 @@ LARGEST, RATIO = 0.8, 20.0
 
 @singledispatch
 def data_findings(family: Family, prepared: Prepared, advise: Advice) -> Findings:
-    """Judge the parts of the data."""
+    """Check the parts of the data."""
     return iter(())
 
 
@@ -59,8 +59,8 @@ def data_findings_of_labels(family: LabellingFamily, prepared: Prepared, advise:
 
 
 def _rates(counts: Mapping[str, tuple[int, int]]) -> dict[str, float]:
-    """The share of unknown tokens in each part. `counts`: of unknown ones, and of all."""
-    return {name: some / of for name, (some, of) in counts.items() if of}
+    """Return the share of unknown tokens by part. `counts`: unknown tokens and all tokens of each part."""
+    return {name: unknown / total for name, (unknown, total) in counts.items() if total}
 
 
 # --- each finding ---
@@ -69,24 +69,24 @@ def _rates(counts: Mapping[str, tuple[int, int]]) -> dict[str, float]:
 def unknown_tokens(rates: Mapping[str, float], advise: Advice) -> Finding | None:
     """Report the share of unknown tokens by part."""
     worst = max(rates.values(), default=0.0)
-    if worst < UNKNOWN:
+    if worst < MIN_UNKNOWN:
         return None
     shares = ", ".join(f"{rate:.1%} of {name}" for name, rate in rates.items())
     key = "unknown: some" if rates.get("train") else "unknown: never"
-    severity = WARNING if worst >= MANY_UNKNOWN else NOTE
+    severity = WARNING if worst >= HIGH_UNKNOWN else NOTE
     return finding(advise, key, severity, dict(rates), shares=shares)
 
 
 def truncated_texts(cut: int, of: int, advise: Advice, *, dropped: bool = False) -> Finding | None:
     """Report texts longer than the context, which are cut there, or pairs that are left out."""
-    if not of or cut / of < CUT:
+    if not of or cut / of < MIN_CUT:
         return None
     config, context = advise.config, advise.config.model.context
     longer = f"--model.context {2 * context}"
     if config.is_finetuned and bound_positions(config):
         longer = "shorter texts: the model that was taken has no more positions"
     key = "cut: dropped" if dropped else "cut: short"
-    severity = WARNING if cut / of >= MUCH_CUT else NOTE
+    severity = WARNING if cut / of >= HIGH_CUT else NOTE
     return finding(advise, key, severity, {"cut": cut, "of": of, "context": context}, try_first=longer, share=cut / of)
 
 
@@ -97,7 +97,7 @@ def class_imbalance(names: Sequence[str], counts: Sequence[int], advise: Advice)
         return None
     large, small = int(np.argmax(counts)), int(np.argmin(counts))
     share, ratio = counts[large] / total, counts[large] / max(1, counts[small])
-    if share < LARGEST and ratio < RATIO:
+    if share < MAX_CLASS_SHARE and ratio < MAX_CLASS_RATIO:
         return None
     numbers = {"share": share, "ratio": ratio, "largest": names[large], "smallest": names[small]}
     weights = advise.balanced(list(counts))

@@ -66,7 +66,7 @@ def visible_in_log(log: TrainingLog, facts: TrainingFacts, *, ended: bool) -> li
         "the first loss against that of guessing": bool(log.losses) and facts.judges_first,
         "whether the loss falls": len(log.losses) >= loss.ENOUGH_UPDATES,
         "whether the loss jumps": len(log.losses) >= 2 * loss.BEFORE,
-        "the gradient of every layer that learns": len(log.layers) >= layers.LEAST_STEPS,
+        "the gradient of every layer that learns": len(log.layers) >= layers.MIN_MEASURED_STEPS,
         "validation after its best": len(log.validations) > loss.AFTER and can_overfit(log.step, facts),
         "whether it was still falling at the end": ended and len(log.validations) > 1,
     }

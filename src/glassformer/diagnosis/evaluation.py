@@ -1,5 +1,7 @@
-"""Checks of a trained model: enough validation examples, better than guessing, every class predicted, the source read;
-and checks of its layers.
+"""Checks of a trained model.
+
+They test for too few validation examples, scores no better than guessing, classes that are never predicted, an ignored
+source, and idle layers.
 """
 
 import math
@@ -28,19 +30,18 @@ from glassformer.statistics.significance import difference
 from glassformer.tasks.base import Evaluation
 from glassformer.training.events import NOTE, PROBLEM, WARNING, Finding
 
-WIDE_SHARE = 0.05
-"""Half of the interval of an accuracy: what two models must differ by to be told apart."""
-WIDE_LOSS = 0.1
-"""Half of the interval of a loss, as a part of it."""
-ENOUGH = 20
-"""Examples: of fewer, even a good model cannot be told from one that knows nothing."""
-CHANCE = 0.05
-"""How often chance alone may show as much, for a difference to be none."""
-CLASS_ENOUGH, CLASSES_SHOWN = 5, 4
-"""Examples of a class, of two in all: that none of fewer was found, or all taken for one class, may be chance. And
-classes that are named."""
-LEAST, JUDGED = 20, 300
-"""Pairs that can tell whether the source is read, and as many as are looked at."""
+MAX_ACCURACY_HALF_WIDTH = 0.05
+"""Maximum half width of the interval of an accuracy."""
+MAX_LOSS_HALF_WIDTH = 0.1
+"""Maximum half width of the interval of a loss, as a share of the loss."""
+MIN_EXAMPLES = 20
+"""Minimum number of examples for a comparison with guessing."""
+SIGNIFICANCE = 0.05
+"""Significance level of a difference."""
+MIN_CLASS_EXAMPLES, MAX_NAMED_CLASSES = 5, 4
+"""Minimum number of examples of a class for a finding about it; maximum number of classes in its text."""
+MIN_PAIRS, MAX_PAIRS = 20, 300
+"""Minimum and maximum number of pairs for the check whether the source is read."""
 
 Records = Sequence[Mapping[str, Any]]
 
@@ -50,7 +51,7 @@ Records = Sequence[Mapping[str, Any]]
 
 @singledispatch
 def evaluation_findings(family: Family, prepared: Prepared, evaluation: Evaluation, facts: TrainingFacts) -> Findings:
-    """Judge an evaluation on the validation part."""
+    """Check an evaluation on the validation set."""
     yield small_validation(evaluation.records, family.noun, facts.advise)
     yield no_better_than_chance(evaluation.metrics, evaluation.records, facts.guessing, facts.advise)
 
@@ -78,7 +79,7 @@ def evaluation_findings_of_labels(
 def model_findings(
     model: nn.Module, prepared: Prepared, evaluation: Evaluation | None, facts: TrainingFacts
 ) -> Findings:
-    """Judge the weights that the run ends with. `evaluation`: theirs on the validation part, if there is one."""
+    """Check the weights that the run keeps. `evaluation`: their scores on the validation set, if there is one."""
     task, advise = prepared.task, facts.advise
     model.eval()
     with torch.random.fork_rng(devices=[]):
@@ -100,13 +101,13 @@ def small_validation(records: Records, noun: str, advise: Advice) -> Finding | N
     first = records[0]
     if "predicted" in first and "label" in first:
         right = right_answers(records)
-        metric, interval, widest = "accuracy", share_interval(int(right.sum()), len(right)), WIDE_SHARE
+        metric, interval, widest = "accuracy", share_interval(int(right.sum()), len(right)), MAX_ACCURACY_HALF_WIDTH
     elif "error" in first or "loss" in first:
         scored = [record for record in records if record.get("tokens", 1)]
         tokens = [float(record.get("tokens", 1)) for record in scored]
         sums = [record["error"] ** 2 if "error" in record else record["loss"] for record in scored]
         metric, interval = "loss", weighted_mean_interval(np.divide(sums, tokens), tokens)
-        widest = WIDE_LOSS * interval.value
+        widest = MAX_LOSS_HALF_WIDTH * interval.value
     else:
         return None
     half = (interval.high - interval.low) / 2
@@ -132,7 +133,7 @@ def no_better_than_chance(
         return _constant_class(records, class_counts, advise)
     if "majority_micro_f1" in metrics:
         own, always = metrics["micro_f1"], metrics["majority_micro_f1"]
-        if len(records) < ENOUGH or own > always:
+        if len(records) < MIN_EXAMPLES or own > always:
             return None
         return finding(advise, "no-better: labels", WARNING, {"micro_f1": own, "majority": always})
     if "r2" in metrics:
@@ -162,7 +163,7 @@ def _why_recall_counts(class_counts: Mapping[str, int], advise: Advice) -> str:
 def _constant_class(records: Records, class_counts: Mapping[str, int], advise: Advice) -> Finding | None:
     """Compare with always answering the largest class, on the same examples."""
     right, counts = right_answers(records), Counter(record["label"] for record in records)
-    if len(records) < ENOUGH or right.all() or len(counts) < 2:
+    if len(records) < MIN_EXAMPLES or right.all() or len(counts) < 2:
         return None
     reason, largest = _why_recall_counts(class_counts, advise), max(class_counts, key=class_counts.__getitem__)
     weights = np.array([1 / counts[record["label"]] for record in records]) if reason else None
@@ -183,7 +184,7 @@ def _constant_class(records: Records, class_counts: Mapping[str, int], advise: A
 def _constant_number(r2: float, records: Records, advise: Advice) -> Finding | None:
     """Compare squared errors with those of always answering the mean, on the same examples."""
     true = np.array([record["number"] for record in records])
-    if len(records) < ENOUGH or not np.ptp(true):
+    if len(records) < MIN_EXAMPLES or not np.ptp(true):
         return None
     wrong, spread = np.array([record["error"] for record in records]) ** 2, (true - true.mean()) ** 2
     gain = difference(spread[None], wrong[None])
@@ -197,31 +198,31 @@ def _constant_number(r2: float, records: Records, advise: Advice) -> Finding | N
 
 
 def class_collapse(labels: Sequence[str], matrix: Sequence[Sequence[int]], advise: Advice) -> Finding | None:
-    """`matrix`: how many examples of class i (row) were taken for class j (column)."""
+    """Report classes that are never predicted. `matrix`: examples of class i (row) predicted as class j (column)."""
     counts = np.array(matrix)
     true, predicted, right = counts.sum(1), counts.sum(0), np.diag(counts)
     weights = advise.balanced(true.tolist())
-    if counts.sum() >= 2 * CLASS_ENOUGH and (true > 0).sum() > 1 and (predicted > 0).sum() == 1:
+    if counts.sum() >= 2 * MIN_CLASS_EXAMPLES and (true > 0).sum() > 1 and (predicted > 0).sum() == 1:
         only = {"class": labels[int(predicted.argmax())], "examples": int(counts.sum())}
         return finding(advise, "collapse: class", PROBLEM, only, try_first=weights)
-    missed = [place for place in range(len(labels)) if true[place] >= CLASS_ENOUGH and right[place] == 0]
+    missed = [place for place in range(len(labels)) if true[place] >= MIN_CLASS_EXAMPLES and right[place] == 0]
     if not missed:
         return None
-    named = ", ".join(f"'{labels[place]}' ({true[place]:,} examples)" for place in missed[:CLASSES_SHOWN])
-    more = f" and {len(missed) - CLASSES_SHOWN} more" if len(missed) > CLASSES_SHOWN else ""
+    named = ", ".join(f"'{labels[place]}' ({true[place]:,} examples)" for place in missed[:MAX_NAMED_CLASSES])
+    more = f" and {len(missed) - MAX_NAMED_CLASSES} more" if len(missed) > MAX_NAMED_CLASSES else ""
     classes = {"classes": [labels[place] for place in missed]}
     return finding(advise, "missed-class", WARNING, classes, try_first=weights, named=named + more)
 
 
 def ignored_source(records: Records, advise: Advice) -> Finding | None:
-    """Report outputs that are as close to another source's target as to their own: they tell nothing of the source."""
-    pairs = [dict(record) for record in {record["target"]: record for record in records}.values()][:JUDGED]
-    if len(pairs) < LEAST:
+    """Report outputs that match the target of another source as well as their own."""
+    pairs = [dict(record) for record in {record["target"]: record for record in records}.values()][:MAX_PAIRS]
+    if len(pairs) < MIN_PAIRS:
         return None
     others = [{**record, "target": after["target"]} for record, after in pairwise([*pairs, pairs[0]])]
     own, other = sentence_scores(pairs), sentence_scores(others)
     gain = difference(own[None], other[None])
-    if gain.value > 0 and gain.p < CHANCE:
+    if gain.value > 0 and gain.p < SIGNIFICANCE:
         return None
     numbers = {"own": float(own.mean()), "other": float(other.mean()), "p": gain.p}
     return finding(advise, "no-better: source", WARNING, numbers, count=len(pairs))

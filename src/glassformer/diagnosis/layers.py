@@ -1,6 +1,6 @@
 """The layers of a trained model: gradients, updates, hidden units, attention heads, states and gates.
 
-The first half judges numbers of the log, the second what passes through the model on a few training examples.
+The first half checks numbers of the log, the second the activations of a few training examples.
 """
 
 import copy
@@ -27,15 +27,15 @@ from glassformer.training.events import NOTE, PROBLEM, WARNING, Finding
 
 Layers = Mapping[str, Mapping[str, float]]
 
-VANISHED = 1e-3
-"""Gradient of the first layer over that of the last. Chosen wide, so that an uneven stack is no alarm."""
-EXPLODED = 1e3
-LEAST_STEPS = 6
-"""Measured updates: at the very first ones, weights that start at 0 hold gradients back."""
-HARDLY = 1e-6
-"""Change of the weights in an update, over their size. A thousand such updates change nothing that counts."""
-STILL, NOTHING = 1e-9, 1e-15
-"""Gradient of a layer that learns nothing: over that of the layer that learns most, and at all."""
+VANISHING_RATIO = 1e-3
+"""Ratio of the gradient of the first layer to that of the last. Uneven but healthy stacks stay far from it."""
+EXPLODING_RATIO = 1e3
+MIN_MEASURED_STEPS = 6
+"""Minimum number of measured updates, because weights that start at 0 block gradients at first."""
+MIN_RELATIVE_UPDATE = 1e-6
+"""Size of an update relative to the weights; a thousand smaller ones have no effect."""
+MIN_RELATIVE_GRADIENT, MIN_GRADIENT = 1e-9, 1e-15
+"""Smallest gradient of a layer that learns: relative to the largest gradient, and absolute."""
 
 
 # --- gradients and updates ---
@@ -43,7 +43,7 @@ STILL, NOTHING = 1e-9, 1e-15
 
 def vanishing_gradients(history: Sequence[Layers], advise: Advice) -> Finding | None:
     """Compare the gradients of the first and last layer of a stack. `history`: sizes by layer, where measured."""
-    if len(history) < LEAST_STEPS:
+    if len(history) < MIN_MEASURED_STEPS:
         return None
     later = history[len(history) // 2 :]
     middle = {
@@ -53,10 +53,10 @@ def vanishing_gradients(history: Sequence[Layers], advise: Advice) -> Finding | 
         below, above = middle[first], middle[last]
         ratio = below / above if above > 0 else (1.0 if below == 0 else np.inf)
         numbers = {"first": first, "last": last, "first_gradient": below, "last_gradient": above}
-        if ratio < VANISHED:
+        if ratio < VANISHING_RATIO:
             times = f" ({1 / ratio:.0e} times as large)" if ratio else ""
             return finding(advise, "vanishing", WARNING, numbers, times=times)
-        if ratio > EXPLODED:
+        if ratio > EXPLODING_RATIO:
             times = f", {ratio:.0e} times less" if above else ""
             return finding(advise, "exploding", WARNING, numbers, times=times)
     return _no_gradient(middle, advise)
@@ -65,16 +65,16 @@ def vanishing_gradients(history: Sequence[Layers], advise: Advice) -> Finding | 
 def _no_gradient(gradients: Mapping[str, float], advise: Advice) -> Finding | None:
     """Report layers that receive no gradient at all."""
     most = max(gradients.values(), default=0.0)
-    if most < NOTHING:
+    if most < MIN_GRADIENT:
         return finding(advise, "vanishing: everywhere", PROBLEM, {"gradient": most})
-    still = [name for name, gradient in gradients.items() if gradient < STILL * most]
+    still = [name for name, gradient in gradients.items() if gradient < MIN_RELATIVE_GRADIENT * most]
     if not still:
         return None
     return finding(advise, "vanishing: somewhere", WARNING, {"layers": still}, named=", ".join(still[:4]))
 
 
 def stacks(layers: Layers) -> list[list[str]]:
-    """Layers that differ only in their last number, in its order: encoder.blocks.0, encoder.blocks.1, …"""
+    """Group layers whose names differ only in their last number, in order: encoder.blocks.0, encoder.blocks.1, …"""
     numbered: dict[str, list[tuple[int, str]]] = {}
     for name in layers:
         if match := re.fullmatch(r"(.*?)(\d+)", name):
@@ -84,100 +84,100 @@ def stacks(layers: Layers) -> list[list[str]]:
 
 def learning_rate_too_low(history: Sequence[Layers], advise: Advice) -> Finding | None:
     """Report that even the layer that moves most hardly moves. `history`: sizes by layer, where measured."""
-    if len(history) < LEAST_STEPS:
+    if len(history) < MIN_MEASURED_STEPS:
         return None
     moves = [
         max((size["update"] / size["weight"] for size in layers.values() if size["weight"] > 0), default=0.0)
         for layers in history[len(history) // 2 :]
     ]
     middle = float(np.median(moves))
-    if middle >= HARDLY:
+    if middle >= MIN_RELATIVE_UPDATE:
         return None
     return finding(advise, "rate-low", WARNING, {"change": middle, "lr": advise.rate})
 
 
 # --- units, gates and heads ---
 
-DEAD, MOST_DEAD = 0.5, 0.9
-"""Share of a layer's units that are never active. A good reader of digits had 41 % of them."""
-SATURATED = 0.5
-"""Share of a layer's numbers at the ends of tanh or the gates, where gradients are next to 0."""
-POINTED = 0.05
-"""Entropy of a head's weights over the largest possible: below it, the head looks at a single token."""
-EVEN = 0.995
-"""Above it, the head looks at all tokens alike."""
-MOST_HEADS = 0.5
-"""Share of all heads. Some heads of a good model do either; where most do, attention has stopped learning."""
-SHOWN = 6
+MIN_DEAD_SHARE, HIGH_DEAD_SHARE = 0.5, 0.9
+"""Shares of units that are never active for a warning and for a problem. A good model of digits had 41 %."""
+MIN_SATURATED_SHARE = 0.5
+"""Share of saturated states or gates, whose gradients are close to 0."""
+MAX_POINTED_ENTROPY = 0.05
+"""Relative entropy of attention weights below which a head attends to a single token."""
+MIN_EVEN_ENTROPY = 0.995
+"""Relative entropy above which a head attends to all tokens equally."""
+MIN_IDLE_HEADS = 0.5
+"""Share of idle heads for a finding; some heads of a good model are idle."""
+MAX_NAMED = 6
 
 
 def dead_units(shares: Mapping[str, float], advise: Advice) -> Finding | None:
-    """Judge the share of dead units by layer."""
-    dead = {name: share for name, share in shares.items() if share >= DEAD}
+    """Report layers with many dead units, by their share."""
+    dead = {name: share for name, share in shares.items() if share >= MIN_DEAD_SHARE}
     if not dead:
         return None
-    severity = PROBLEM if max(dead.values()) >= MOST_DEAD else WARNING
+    severity = PROBLEM if max(dead.values()) >= HIGH_DEAD_SHARE else WARNING
     return finding(advise, "dead-units", severity, dead, named=_named(dead))
 
 
 def saturated_units(shares: Mapping[str, float], advise: Advice) -> Finding | None:
-    """Judge the share of states and gates at their ends, by layer."""
-    saturated = {name: share for name, share in shares.items() if share >= SATURATED}
+    """Report layers with many saturated states or gates, by their share."""
+    saturated = {name: share for name, share in shares.items() if share >= MIN_SATURATED_SHARE}
     if not saturated:
         return None
     return finding(advise, "stuck", WARNING, saturated, named=_named(saturated))
 
 
 def _named(shares: Mapping[str, float]) -> str:
-    return ", ".join(f"{share:.0%} of {name}" for name, share in list(shares.items())[:SHOWN])
+    return ", ".join(f"{share:.0%} of {name}" for name, share in list(shares.items())[:MAX_NAMED])
 
 
 def attention_heads(entropies: Mapping[str, float], advise: Advice) -> list[Finding]:
-    """Judge the mean entropy of each head's weights over the largest possible, by the head's name (layer.head)."""
-    pointed = {name: share for name, share in entropies.items() if share < POINTED}
-    even = {name: share for name, share in entropies.items() if share > EVEN}
+    """Report idle heads. `entropies`: relative entropy of attention weights by head (layer.head)."""
+    pointed = {name: share for name, share in entropies.items() if share < MAX_POINTED_ENTROPY}
+    even = {name: share for name, share in entropies.items() if share > MIN_EVEN_ENTROPY}
     findings = []
     for kind, idle in (("heads-one-token", pointed), ("heads-everywhere", even)):
-        if len(idle) > MOST_HEADS * len(entropies):
-            named = ", ".join(list(idle)[:SHOWN]) + (" …" if len(idle) > SHOWN else "")
+        if len(idle) > MIN_IDLE_HEADS * len(entropies):
+            named = ", ".join(list(idle)[:MAX_NAMED]) + (" …" if len(idle) > MAX_NAMED else "")
             findings.append(finding(advise, kind, NOTE, idle, count=len(idle), all=len(entropies), named=named))
     return findings
 
 
 # --- what passes through the model ---
 
-BATCHES, ROWS, FEW_ROWS = 8, 32, 4
-"""Batches of the training part, examples of each; and of one batch, those whose states are followed token by token."""
-SMALL = 1e-3
-"""An activation that is never further from 0 than this is none."""
-BEFORE_SMOOTH = -4.0
-"""What goes into a smooth activation (GELU) and never above this comes out as next to 0."""
-AT_END = 0.99
-"""|tanh|, from which on its gradient is below 2 %; a gate that is 0.01 or 0.99."""
+MAX_BATCHES, MAX_BATCH_ROWS, MAX_CAPTURED_ROWS = 8, 32, 4
+"""Maximum number of training batches, of examples per batch, and of examples whose states are captured."""
+MIN_ACTIVATION = 1e-3
+"""Absolute value up to which a unit is inactive."""
+MIN_SMOOTH_INPUT = -4.0
+"""Input of a smooth activation (GELU) up to which its output is close to 0."""
+SATURATED_VALUE = 0.99
+"""|tanh| from which its gradient is below 2 %; gates are saturated below 0.01 and above 0.99."""
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-LEAST_KEYS = 4
-"""Tokens among which a head can choose, for its spread to mean something."""
+MIN_KEYS = 4
+"""Minimum number of visible tokens for the entropy of a head."""
 
 
 def sample_batches(task: Task) -> Iterator[Batch]:
-    """Some batches of the training part, spread over an epoch."""
+    """Yield training batches spread over an epoch."""
     steps = max(1, math.floor(task.steps_per_epoch))
-    for step in sorted({steps * number // BATCHES for number in range(BATCHES)}):
+    for step in sorted({steps * number // MAX_BATCHES for number in range(MAX_BATCHES)}):
         batch = task.batch(step)
-        yield batch.rows(0, min(ROWS, batch.size))
+        yield batch.rows(0, min(MAX_BATCH_ROWS, batch.size))
 
 
 def _record(model: nn.Module, task: Task, names: list[str]) -> Mapping[str, Tensor]:
-    """What passes through a model by these names, on a few examples."""
+    """Capture tensors of a model by name on a few examples."""
     batch = next(sample_batches(task))
     with capture(model, names) as seen:
-        task.loss(model, *batch.rows(0, min(FEW_ROWS, batch.size)).tensors(device_of(model)))
+        task.loss(model, *batch.rows(0, min(MAX_CAPTURED_ROWS, batch.size)).tensors(device_of(model)))
     return seen
 
 
 @torch.no_grad()
 def training_loss(model: nn.Module, task: Task) -> float | None:
-    """The mean loss on the training part without dropout, smoothing and weights of classes, as evaluations have it."""
+    """Return the mean training loss without smoothing and class weights, as evaluations compute it; None if empty."""
     plain: Any = copy.copy(task)
     plain.smoothing, plain.weights = 0.0, None
     total, count = 0.0, 0
@@ -192,26 +192,26 @@ def training_loss(model: nn.Module, task: Task) -> float | None:
 
 @torch.no_grad()
 def dead_shares(model: nn.Module, task: Task) -> dict[str, float]:
-    """The share of a layer's hidden units that are active at no token of the sample, by layer."""
+    """Return the share of hidden units that are inactive at every token of the sample, by layer."""
     alive: dict[str, Tensor] = {}
     last = ("", 0, 0)
-    """The layer that ran last: its name, where its units lie, and how many they are."""
+    """The layer that ran last: its name, the dimension of its units, and their number."""
 
     def look(name: str, dim: int, active: Tensor) -> None:
         units = active.movedim(dim, 0).flatten(1).any(1)
         alive[name] = alive[name] | units if name in alive else units
 
     def watch(
-        name: str, dim: int, active: Callable[[Tensor], Tensor], module: nn.Module, inputs: Any, output: Tensor
+        name: str, dim: int, active: Callable[[Tensor], Tensor], module: nn.Module, inputs: object, output: Tensor
     ) -> None:
         look(name, dim, active(output.float()))
 
-    def remember(name: str, dim: int, module: nn.Module, inputs: Any, output: Tensor) -> None:
+    def remember(name: str, dim: int, module: nn.Module, inputs: object, output: Tensor) -> None:
         nonlocal last
         last = name, dim, output.shape[dim]
 
-    def rectified(module: nn.Module, inputs: Any, output: Tensor) -> None:
-        """What a ReLU lets through; a person's own model may have one for many layers, and the last one is meant."""
+    def rectified(module: nn.Module, inputs: object, output: Tensor) -> None:
+        """Count the units that a ReLU passes. A user's model may share one ReLU among layers: the last one counts."""
         name, dim, size = last
         if output.shape[dim] == size:
             look(name, dim, output > 0)
@@ -233,13 +233,14 @@ def dead_shares(model: nn.Module, task: Task) -> dict[str, float]:
 
 
 def _active(activation: Callable[[Tensor], Tensor] | None) -> Callable[[Tensor], Tensor]:
-    """Which of a layer's units say something. `activation`: what their numbers go through next: ReLU lets nothing below
-    0 through, a smooth one next to nothing far below; None: they have been through it.
+    """Return a function that tells which units are active.
+
+    `activation`: the function applied to them next, which may be ReLU or smooth; None: it was applied already.
     """
     if activation is None:
-        return lambda output: output.abs() > SMALL
+        return lambda output: output.abs() > MIN_ACTIVATION
     sharp = float(activation(torch.tensor(-1.0))) == 0
-    return lambda before: before > (0 if sharp else BEFORE_SMOOTH)
+    return lambda before: before > (0 if sharp else MIN_SMOOTH_INPUT)
 
 
 # --- heads ---
@@ -247,7 +248,7 @@ def _active(activation: Callable[[Tensor], Tensor] | None) -> Callable[[Tensor],
 
 @torch.no_grad()
 def head_entropies(model: nn.Module, task: Task) -> dict[str, float]:
-    """The mean entropy of each head's weights over the largest possible, where it has several tokens to choose from."""
+    """Return the mean relative entropy of each head's attention weights, where it sees several tokens."""
     stacks = stacks_of(model)
     layers = {
         path: f"{stack}:{layer}" if len(stacks) > 1 else str(layer)
@@ -260,23 +261,24 @@ def head_entropies(model: nn.Module, task: Task) -> dict[str, float]:
     out: dict[str, float] = {}
     for path, layer in layers.items():
         if f"{path}.weights" in seen:
-            weights = seen[f"{path}.weights"]  # a person's own attention tells no scores: what it does not see weighs 0
+            weights = seen[f"{path}.weights"]  # a user's attention may have no scores; hidden tokens have weight 0
             spreads = _spread(weights, seen[scores] if (scores := f"{path}.scores") in seen else weights.log())
             out |= {f"{layer}.{head}": spread for head, spread in enumerate(spreads) if spread is not None}
     return out
 
 
 def _spread(weights: Tensor, scores: Tensor) -> list[float | None]:
-    """The entropy of B×h×T×S weights, by head; rows that see too few tokens do not count. What cannot be seen has a
-    score of −∞.
+    """Return the relative entropy of B×h×T×S weights by head; None for a head whose rows all see too few tokens.
+
+    Hidden tokens have a score of −∞.
     """
     if weights.dim() == 3:  # of a recurrent decoder: one head
         weights, scores = weights.unsqueeze(1), scores.unsqueeze(1)
     keys = scores.isfinite().sum(-1)
     shares = torch.special.entr(weights.float()).sum(-1) / keys.clamp_min(2).log()
-    counted = keys >= LEAST_KEYS
+    counted = keys >= MIN_KEYS
     by_head = zip(shares.unbind(1), counted.unbind(1), strict=True)
-    return [float(share[here].mean()) if here.any() else None for share, here in by_head]
+    return [float(share[mask].mean()) if mask.any() else None for share, mask in by_head]
 
 
 # --- states and gates ---
@@ -284,7 +286,7 @@ def _spread(weights: Tensor, scores: Tensor) -> list[float | None]:
 
 @torch.no_grad()
 def saturated_shares(model: nn.Module, task: Task) -> dict[str, float]:
-    """The share of a recurrent layer's states and gates that lie at an end of tanh or sigmoid."""
+    """Return the share of saturated states and gates of recurrent layers, by tensor."""
     recurrent = parts_with(model, Recurrent)
     layers = [path for path, module in recurrent if getattr(module.cell, "nonlinearity", "tanh") == "tanh"]
     if not layers:
@@ -295,7 +297,7 @@ def saturated_shares(model: nn.Module, task: Task) -> dict[str, float]:
         values = seen[name].float()
         values = values[values.abs().sum(-1) > 0]  # not at padding
         signed = name.rpartition(".")[2] in ("states", "g", "n")
-        ends = values.abs() > AT_END if signed else (values - 0.5).abs() > AT_END - 0.5
+        ends = values.abs() > SATURATED_VALUE if signed else (values - 0.5).abs() > SATURATED_VALUE - 0.5
         if values.numel():
             out[name] = float(ends.float().mean())
     return out

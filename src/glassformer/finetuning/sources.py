@@ -1,4 +1,4 @@
-"""The runs that a fine-tuning starts from, and what they hand on beside weights and tokens."""
+"""The runs from which a model is fine-tuned, and the files that are copied from them."""
 
 import shutil
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from typing import Any
 
 from glassformer.config.encoders import is_own_model
 from glassformer.config.errors import Misuse, NotARun, RunError, SettingError
+from glassformer.config.json_types import JsonObject
 from glassformer.config.presets import TEXT, has_decoder, labels_examples, predicts_next_token
 from glassformer.config.resolve import KINDS_IN_WORDS, Config
 from glassformer.runs.folders import writing
@@ -19,15 +20,15 @@ from glassformer.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class FinetuneSource:
-    """A run whose body and tokens are taken."""
+    """A run whose weights and tokenizer initialise a new model."""
 
     run: Run
     flag: str
-    """What named it: --from, --decoder-from."""
+    """The flag that names it: --from or --decoder-from."""
 
     @staticmethod
     def open(where: str, flag: str) -> "FinetuneSource":
-        """Refuses what has no body that reads texts."""
+        """Open a run; refuse one without an encoder of texts."""
         try:
             run = Run.open(where)
         except NotARun as error:
@@ -52,7 +53,7 @@ class FinetuneSource:
         return self.run.config()
 
     @cached_property
-    def card(self) -> dict[str, Any]:
+    def card(self) -> JsonObject:
         return self.run.card()
 
     @property
@@ -61,28 +62,28 @@ class FinetuneSource:
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer of what it reads."""
+        """The tokenizer of its inputs."""
         tokenizer = self.run.tokenizer()
         assert tokenizer is not None
         return tokenizer
 
     @property
     def rows(self) -> int:
-        """The rows of its table of word vectors: there may be more than tokens."""
+        """Number of rows of its embedding table, which may exceed the number of tokens."""
         return self.config.model.vocab or self.tokenizer.vocab_size
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> JsonObject:
         """Return the entry of a card about it."""
         return {"run": str(self.run.path), "task": self.task, "weights": digest_of(self.run.path)}
 
 
 @dataclass(frozen=True)
 class FinetuneSources:
-    """What a training begins from: at least one of the two."""
+    """The runs from which a model is fine-tuned: at least one of the two."""
 
     body: FinetuneSource | None
     decoder: FinetuneSource | None
-    """A language model that becomes the decoder of a translation."""
+    """A language model that becomes the decoder of a translator."""
 
     @staticmethod
     def of(from_run: str | None, decoder_from: str | None) -> "FinetuneSources":
@@ -94,7 +95,7 @@ class FinetuneSources:
 
     @property
     def runs(self) -> list[FinetuneSource]:
-        """The runs that there are, one or two."""
+        """The one or two runs."""
         return [source for source in (self.body, self.decoder) if source is not None]
 
     @property
@@ -103,11 +104,11 @@ class FinetuneSources:
 
     @property
     def whole(self) -> bool:
-        """A translator goes on as one: nothing of it is new."""
+        """Whether a translator is continued as a whole, without new parts."""
         return self.decoder is None and has_decoder(self.first.task)
 
     def tokenizers(self, task: str) -> tuple[Tokenizer, Tokenizer | None]:
-        """The tokenizers of what is read, and of the targets, where a translation has one for each side."""
+        """Return the tokenizers of the inputs and of the targets; None if the targets share that of the inputs."""
         if not has_decoder(task) or self.decoder is None or self.body is None:
             target = self.first.run.target_tokenizer() if has_decoder(task) and self.whole else None
             return self.first.tokenizer, target
@@ -116,14 +117,12 @@ class FinetuneSources:
 
 
 def source_tokenizers(config: Config) -> tuple[Tokenizer, Tokenizer | None]:
-    """The tokenizers of the runs that a training begins from: of what is read, and of the targets."""
+    """Return the tokenizers of the runs from which a model is fine-tuned: of the inputs and of the targets."""
     return FinetuneSources.of(config.model.from_run, config.model.decoder_from).tokenizers(config.task)
 
 
 def refuse_out(settings: Mapping[str, Any], out: Path) -> None:
-    """A run that is begun from is not written over, nor is a folder that holds it; and a folder that is named as the
-    data is would be read as the data.
-    """
+    """Refuse an output folder that is or contains a run to fine-tune from, or that has the name of the data."""
     for flag, key in (("--from", "model.from_run"), ("--decoder-from", "model.decoder_from")):
         where = settings.get(key)
         if where is not None and Path(where).resolve().is_relative_to(out.resolve()):
@@ -134,7 +133,7 @@ def refuse_out(settings: Mapping[str, Any], out: Path) -> None:
 
 
 def copy_extras(config: Config, run: Run) -> None:
-    """How a run that is begun from chats, and the files about tokens that it came with, into a new run's folder."""
+    """Copy the chat template and the original token files of the fine-tuned run into a new run's folder."""
     if not config.is_finetuned:
         return
     source = FinetuneSources.of(config.model.from_run, config.model.decoder_from).first

@@ -1,12 +1,12 @@
-"""What another run has learned, into a new model."""
+"""Initialisation of a new model with the weights of other runs."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import RunError
+from glassformer.config.json_types import JsonObject
 from glassformer.config.messages import say
 from glassformer.config.presets import has_decoder, labels_examples
 from glassformer.config.resolve import Config
@@ -16,8 +16,8 @@ from glassformer.tasks.answers import Answers
 from glassformer.training.optimiser import refuse_too_many, starred
 
 
-def take_from_runs(model: nn.Module, config: Config, answers: Answers | None) -> dict[str, Any]:
-    """Weights of other runs into a new model; gives what its card says of them."""
+def take_from_runs(model: nn.Module, config: Config, answers: Answers | None) -> JsonObject:
+    """Copy weights of other runs into a new model; return the card's entry about them."""
     sources = FinetuneSources.of(config.model.from_run, config.model.decoder_from)
     refuse_too_many(model, config.training.last_blocks)
     names = _first_names(model)
@@ -48,13 +48,13 @@ def take_from_runs(model: nn.Module, config: Config, answers: Answers | None) ->
 
 
 def _first_names(model: nn.Module) -> dict[str, str]:
-    """Which of its names stands for every weight, by each of them."""
+    """Return the first name of each weight by all its names, since weights may be shared."""
     first: dict[int, str] = {}
     return {name: first.setdefault(id(value), name) for name, value in model.state_dict(keep_vars=True).items()}
 
 
 def _renamed(name: str, source: FinetuneSource, config: Config, whole: bool, *, keeps_head: bool) -> str | None:
-    """Where a weight of another run belongs; None: it is left behind."""
+    """Return the name that a weight of another run gets in the new model; None: it is not copied."""
     part, rest = name.split(".", 1)
     if whole and has_decoder(config.task):
         return name
@@ -76,7 +76,7 @@ Weights = Mapping[str, Tensor]
 def _keeps_head(
     source: FinetuneSource, config: Config, answers: Answers | None, held: Weights, wanted: Weights
 ) -> bool:
-    """Whether the head is kept: the task is the same, and so are the labels and the settings of the head."""
+    """Return whether to keep the head: if the task, the labels and the settings of the head are the same."""
     if source.task != config.task or has_decoder(config.task):
         return False
     if not labels_examples(config.task):
@@ -92,7 +92,7 @@ def _head_shapes(weights: Weights) -> dict[str, torch.Size]:
 
 
 def _fitting(weight: Tensor, wanted: Tensor, name: str, source: FinetuneSource) -> Tensor:
-    """The weight as it is; of learned positions as many as are read."""
+    """Return a weight of the right shape; learned positions are cut to the new context length."""
     if name.endswith("positions.table.weight") and len(weight) > len(wanted) and weight.shape[1:] == wanted.shape[1:]:
         weight = weight[: len(wanted)]
     if weight.shape != wanted.shape:

@@ -1,14 +1,14 @@
 """Continued training of a language model on other text: its learning rate, and how much of the old text it forgets."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import nn
 
 from glassformer.config.errors import GlassformerError
+from glassformer.config.json_types import JsonObject
 from glassformer.config.messages import say
 from glassformer.config.presets import reads_stream
 from glassformer.config.resolve import Config
@@ -31,7 +31,7 @@ MAX_OLD_TOKENS = 2**24
 """Maximum number of tokens in an old run's data for reading it again, which should take only seconds."""
 
 
-def continued_run(config: Config, source: Mapping[str, Any] | None) -> Run | None:
+def continued_run(config: Config, source: JsonObject | None) -> Run | None:
     """Return the run whose task, language modelling or masked language modelling, a training run continues.
 
     `source`: what the card says of the run whose weights were taken; None if the model is new.
@@ -129,6 +129,6 @@ class OldText:
         return {"before": self.loss(model), "unit": self.task.unit, "windows": self.windows}
 
 
-def with_loss_after(source: Mapping[str, Any], after: float) -> dict[str, Any]:
+def with_loss_after(source: JsonObject, after: float) -> JsonObject:
     """Return the card's entry for the old run, with the loss on its validation text after the training run."""
     return {**source, "forgetting": {**source["forgetting"], "after": after}}

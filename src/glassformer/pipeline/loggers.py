@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from glassformer.config.errors import RunError, error_line, is_strict
+from glassformer.config.json_types import JsonObject
 from glassformer.config.loggers import LOGGERS, logger_names, missing_package
 from glassformer.config.messages import Say, say, silent
 from glassformer.config.resolve import flatten
@@ -50,8 +51,8 @@ class LoggedRun:
     path: Path
     name: str
     data: str
-    settings: dict[str, Any]
-    state: dict[str, Any]
+    settings: JsonObject
+    state: JsonObject
     """What the store has to know when the run goes on: it is written into the run's folder."""
     step: int
     """Where the training goes on from."""
@@ -297,7 +298,7 @@ def asked_loggers(given: str | Iterable[str] | None, run: Run | None) -> tuple[s
     return names if names is not None else () if run is None else tuple(_read_states(run))
 
 
-def _read_states(run: Run) -> dict[str, dict[str, Any]]:
+def _read_states(run: Run) -> dict[str, JsonObject]:
     if not (run.path / STATES).is_file():
         return {}
     with contextlib.suppress(RunError):
@@ -312,7 +313,7 @@ class Loggers:
     def __init__(self, run: Run, names: Iterable[str] = (), fail: Say = silent) -> None:
         self.run, self.names, self.fail = run, tuple(names), fail
         self.open: dict[str, LogStore] = {}
-        self.states: dict[str, dict[str, Any]] = {}
+        self.states: dict[str, JsonObject] = {}
         self.rows = Rows()
 
     def begin(self, card: Mapping[str, Any], step: int, *, same: bool) -> None:

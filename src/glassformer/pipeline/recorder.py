@@ -1,14 +1,14 @@
-"""The log of a training: metrics.jsonl, samples on the way, and what a doctor finds in it."""
+"""The log of a training run: metrics.jsonl, samples and findings of the doctor."""
 
 import json
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from torch import nn
 
 from glassformer.config.errors import error_line, is_strict
+from glassformer.config.json_types import JsonObject
 from glassformer.config.resolve import Config
 from glassformer.diagnosis.advice import training_facts
 from glassformer.diagnosis.doctor import UNSEEN, Doctor
@@ -23,7 +23,7 @@ from glassformer.training import events
 
 @dataclass(eq=False)
 class Recorder:
-    """Writes metrics.jsonl and samples, tells loggers and a doctor of each line, and passes every event on."""
+    """Writes metrics.jsonl, passes each line to loggers and the doctor, and passes every event on."""
 
     run: Run
     model: nn.Module
@@ -32,7 +32,7 @@ class Recorder:
     listen: events.Listener
     loggers: Loggers
     doctor: Doctor | None = None
-    lines: list[dict[str, Any]] = field(default_factory=list)
+    lines: list[JsonObject] = field(default_factory=list)
     flushed: float = field(default_factory=time.monotonic)
 
     def __call__(self, event: events.Event) -> None:
@@ -49,25 +49,25 @@ class Recorder:
                 self.lines.append({"event": "sample", "step": event.step, "text": text})
                 self.listen(events.Sampled(event.step, text))
         elif isinstance(event, events.Diverged) and self.doctor is not None:
-            self._note(self.doctor.diverged(event))  # the error that ends the training says it aloud
+            self._note(self.doctor.diverged(event))  # the error that ends training reports it
         if isinstance(event, events.Ended | events.Diverged) or time.monotonic() - self.flushed > 1:
             self.flush()
 
     def _training_loss(self) -> dict[str, float]:
-        """With label smoothing, that of some training examples without it, which can be compared with validation's."""
+        """With label smoothing, return the training loss without it, which is comparable to the validation loss."""
         if not self.prepared.task.smoothing:
             return {}
         self.model.eval()
         loss = training_loss(self.model, self.prepared.task)
         return {} if loss is None else {"training_loss": loss}
 
-    def _log(self, line: dict[str, Any]) -> None:
+    def _log(self, line: JsonObject) -> None:
         self.lines.append(line)
         if self.doctor is not None:
             self.tell(self.doctor.hear(line))
 
     def tell(self, findings: Iterable[events.Finding], *, end: bool = False) -> None:
-        """`end`: of a training that is over; if it goes on, they are forgotten."""
+        """Log and report findings. `end`: findings at the end, which are deleted if the run is resumed."""
         for finding in self._note(findings, end=end):
             self.listen(events.FindingReported(finding))
 
@@ -82,10 +82,10 @@ class Recorder:
         self.lines, self.flushed = [], time.monotonic()
 
     def begin_diagnosis(self) -> None:
-        """Let a doctor read the log so far and hear all that is logged from now on; report what the data shows."""
+        """Give the doctor the log so far and all later lines; report findings about the data."""
         lines = self.run.read_metrics()
         kept = [line for line in lines if not line.get("end")]
-        if len(kept) < len(lines):  # a training that goes on has not ended: what was found at its end may be so no more
+        if len(kept) < len(lines):  # findings at the end of a run are outdated when it is resumed
             write_text(self.run.metrics_path, "".join(json.dumps(line) + "\n" for line in kept))
         self.doctor = Doctor(training_facts(self.config, self.run.card()))
         self.doctor.take_up(kept)
@@ -93,10 +93,9 @@ class Recorder:
             self.tell(self.doctor.look_at_data(self.prepared))
 
     def conclude_diagnosis(self, model: nn.Module | None, evaluation: Evaluation | None) -> None:
-        """Report what shows at the end. `model`: with the weights that are kept; None: it is not looked at.
+        """Report findings at the end. An error of a check is reported, but does not fail the run.
 
-        `evaluation`: theirs on the validation part, if there is one. A training that is done does not fail for its
-        sake: what is wrong is said.
+        `model`: has the weights that are kept; None: it is not examined. `evaluation`: its validation scores, if any.
         """
         doctor = self.doctor
         assert doctor is not None

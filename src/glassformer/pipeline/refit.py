@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.json_types import JsonObject
 from glassformer.config.messages import listening
 from glassformer.data.wording import counted
 from glassformer.families.card import BEFORE
 from glassformer.families.resume import resumed_config
 from glassformer.pipeline.loggers import asked_loggers
 from glassformer.pipeline.request import BeforeRefit, Trained, TrainRequest
-from glassformer.pipeline.training import Training, refuse_refit
+from glassformer.pipeline.resolve import refuse_refit
+from glassformer.pipeline.training import train_run
 from glassformer.reporting.papers import README
 from glassformer.runs.files import write_text
 from glassformer.runs.folders import contents, writing
@@ -21,16 +23,16 @@ from glassformer.training.distributed.processes import Processes
 from glassformer.training.events import Noted, as_notes
 
 HELD_OUT = "held-out"
-"""Where the training before a refit is kept, in its run's folder."""
+"""Folder inside a run with the run before its refit."""
 
 
 def waits_for_refit(out: "str | Path | None") -> bool:
-    """Whether a training was stopped between its two halves."""
+    """Return whether a training run was stopped before its refit."""
     return out is not None and not Path(out, CARD).exists() and Path(out, HELD_OUT, CARD).exists()
 
 
 def train_and_refit(request: TrainRequest) -> Trained:
-    """What the first training leaves is moved into `held-out`, and a training on all rows takes its place."""
+    """Train with held-out rows, move that run into `held-out`, and train on all rows in its place."""
     if Processes.from_environment().world > 1:
         raise SettingError("a refit runs in one process: train without --refit in several")
     out = request.folder
@@ -52,14 +54,14 @@ def _train_and_refit(request: TrainRequest) -> Trained:
             if request.names_data:  # a command for both halves: its settings are those of the first
                 resumed_config(Run.open(known.path / HELD_OUT), request.all_settings(), may_change=False)
                 request = replace(request, data=None, config=None, model=request.own_model, settings={})
-            return Training(replace(request, out=known.path))()
+            return train_run(replace(request, out=known.path))
         if known is not None:
             refuse_refit(known.config())
         if known is not None and known.card().get("status") in DONE:
             resumed_config(known, request.all_settings(), may_change=not request.names_data)
             run = _moved(known.path)
         else:
-            first = Training(replace(request, expects_refit=True))()
+            first = train_run(replace(request, expects_refit=True))
             if first.reason == "interrupted":
                 return first
             with listening(as_notes(request.listen)), Run.locked(Path(first.run), "training"):
@@ -68,21 +70,21 @@ def _train_and_refit(request: TrainRequest) -> Trained:
 
 
 def _refit(run: Run, request: TrainRequest) -> Trained:
-    """The second half, after the run of the first."""
+    """Train on all rows after the run with held-out rows."""
     card = run.card()
     steps = int(card["best"]["step"])
-    scores: dict[str, Any] = {part: card[part] for part in ("validation", "test") if part in card}
+    scores: JsonObject = {part: card[part] for part in ("validation", "test") if part in card}
     before: BeforeRefit = {"runs": [HELD_OUT], "steps": steps, "words": held_words(card), **scores}
     return refitted(run, request, total=int(card.get("total_steps") or card["steps"]), before=before)
 
 
 def _moved(path: Path) -> Run:
-    """A run, one folder deeper. Its card goes last: stopped on the way, the same can be done again."""
+    """Move a run into `held-out`, its card last, so that an interrupted move can be repeated."""
     inside = path / HELD_OUT
     with writing(path):
         inside.mkdir(exist_ok=True)
         for entry in sorted(contents(path), key=lambda entry: entry.name == CARD):
-            if entry.name == README:  # it says how to use the run, by its place
+            if entry.name == README:  # it contains the path of the run
                 write_text(inside / README, entry.read_text(encoding="utf-8").replace(str(path), str(inside)))
                 entry.unlink()
             elif entry != inside:
@@ -91,10 +93,10 @@ def _moved(path: Path) -> Run:
 
 
 def refitted(like: Run, request: TrainRequest, *, total: int, before: BeforeRefit) -> Trained:
-    """A training on all rows with the settings of another, into the folder that this one lies in.
+    """Train on all rows with the settings of the run `like`, in the folder that contains it.
 
-    It makes as many updates as `before` says, at the rates of the `total` that the other set out to make. Of the
-    `request` it takes a person's own model, who listens, and where it is logged.
+    `before` states the number of updates; `total`: planned updates of `like`, which determine the learning rates. The
+    model, the listener and the loggers are those of `request`.
     """
     steps = int(before["steps"])
     request.listen(Noted(f"refit: {counted(steps, 'update')} on all rows but the test; {BEFORE}: {before['words']}"))
@@ -115,11 +117,11 @@ def refitted(like: Run, request: TrainRequest, *, total: int, before: BeforeRefi
         settings=settings,
         before_refit=before,
     )
-    return Training(again)()
+    return train_run(again)
 
 
 def held_words(card: Mapping[str, Any]) -> str:
-    """How good a run is on what it held out."""
+    """Return the scores of a run on its held-out parts as text."""
     known = card.get("words", {})
     parts = [name for name in ("validation", "test") if name in card]
     listed = {part: ", ".join(f"{name} {value:.4g}" for name, value in card[part].items()) for part in parts}

@@ -1,4 +1,4 @@
-"""What a person asked to train, and what a training came to."""
+"""The request for a training run, and its result."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from glassformer.config.encoders import OWN
 from glassformer.config.errors import Misuse
+from glassformer.config.json_types import JsonObject
 from glassformer.config.messages import silent
 from glassformer.config.model_section import ModelSettings
 from glassformer.config.units import duration
@@ -26,37 +27,37 @@ from glassformer.training.events import Listener
 
 @dataclass(frozen=True)
 class Trained:
-    """What a training came to."""
+    """The result of a training run."""
 
     run: str
     task: str
     model: str
     parameters: int
     learned: int
-    """How many of the parameters were trained."""
+    """Number of trained parameters."""
     steps: int
     seconds: float
-    """The time spent in updates, validations left out."""
+    """Seconds of all updates, without validations."""
     reason: str
-    """Why it ended: finished, patience, or interrupted."""
+    """Reason for its end: finished, patience, or interrupted."""
     validation: dict[str, float]
-    """The best weights on the whole validation part."""
+    """Scores of the kept weights on the whole validation set."""
     summary: str
-    """These scores for a person to read; `words` in `to_dict`."""
+    """These scores as text."""
     best: dict[str, float]
-    """The best validation on the way, and its step."""
+    """Scores of the best validation during training, and its step."""
     test: dict[str, float] | None = None
-    before_refit: dict[str, Any] | None = None
-    """How good the training before a refit, which has seen all rows, was on rows held out."""
+    before_refit: JsonObject | None = None
+    """Scores on held-out rows of the run before a refit."""
     lr: float | None = None
     """The learning rate of a run that continues a language model."""
-    old_text: dict[str, Any] | None = None
+    old_text: JsonObject | None = None
     """The loss on the validation text of that language model, `before` and `after`, with its `unit` and the number of
     `windows`; None if it was not measured."""
     skipped: dict[str, int] | None = None
     """Number of rows that were skipped, by reason; None if the data are not rows."""
     signal: int | None = field(default=None, compare=False)
-    """The signal that stopped it, if it was one. Not part of `to_dict`."""
+    """The signal that stopped it, if any. Not part of `to_dict`."""
     remarks: tuple[str, ...] = field(default=(), compare=False)
     """Lines about the data: columns, validation set and skipped rows; and about the language model that was continued.
     `to_dict` has only the warnings among them. A run that had finished before has none."""
@@ -72,7 +73,7 @@ class Trained:
         evaluations: dict[str, Evaluation] | None = None,
         remarks: tuple[str, ...] = (),
     ) -> Self:
-        """What a run's card says of its training."""
+        """Return the result that a run's card describes."""
         config, source = run.config(), card.get("from")
         continues = continued_run(config, source) is not None
         return cls(
@@ -101,7 +102,7 @@ class Trained:
 
     @property
     def line(self) -> str:
-        """What was done, in one line."""
+        """Summary in one line."""
         if self.before_refit is not None:
             how_good = f"before the refit, on rows held out: {self.before_refit['words']}"
         elif self.validation:
@@ -111,7 +112,7 @@ class Trained:
         size, updates = sized(self.parameters, self.learned), counted(self.steps, "update")
         return f"{self.run}: {self.model}, {size}, {updates} in {self.seconds:.0f} s; {how_good}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         named = (field.name for field in fields(self) if field.name not in ("evaluations", "remarks"))
         told = {name: value for name in named if (value := getattr(self, name)) is not None}
         warnings = [remark.removeprefix(WARNING) for remark in self.remarks if remark.startswith(WARNING)]
@@ -129,14 +130,14 @@ class Trained:
 WARNING = "warning: "
 """Beginning of a remark that is a warning."""
 REASONS = {"stopped early": "patience"}
-"""Why a training ended, by what its card says; else it is the same."""
+"""Reasons for the end by the card's status; other reasons equal the status."""
 BeforeRefit = Mapping[str, Any]
-"""What a refit comes after: `words`, and `runs` in the same folder; `steps` that it makes; scores."""
+"""The runs before a refit: `words`, their `runs`, the `steps` of the refit, and scores."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainRequest:
-    """What a person asked to train."""
+    """A request for a training run."""
 
     data: str | Path | None = None
     out: str | Path | None = None
@@ -144,21 +145,21 @@ class TrainRequest:
     """A file of settings."""
     model: str | ModelSettings | OwnModel | None = None
     resume: bool = False
-    """Go on with the run in `out`; start, if there is none and data is named; nothing, if it has finished."""
+    """Resume the run in `out`; start it if there is none and data is named."""
     overwrite: bool = False
     draft: bool = False
-    """One of many: its test part is not looked at, and it leaves no pictures and no report."""
+    """Whether the run is one of many: without test scores, pictures and report."""
     listen: Listener = field(default=silent, repr=False)
     command: str | None = None
     log_to: str | Sequence[str] | None = None
-    """Names of loggers; unset, a run that goes on is logged where it was."""
+    """Names of loggers; None: a resumed run keeps its loggers."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     clock: Clock = field(default_factory=Stopwatch, repr=False)
-    """Seconds since the command began: what its minutes are counted by."""
+    """Seconds since the command began."""
     expects_refit: bool = False
-    """A refit is to follow."""
+    """Whether a refit follows."""
     before_refit: BeforeRefit | None = None
-    """What this refit comes after; its run goes beside that, into the same folder."""
+    """The runs before this refit, which are in the same folder."""
 
     @property
     def own_model(self) -> OwnModel | None:
@@ -166,31 +167,31 @@ class TrainRequest:
 
     @property
     def folder(self) -> Path | None:
-        """Where its run is or will be; None: in a folder of a new name."""
+        """Folder of the run; None for a new name under runs/."""
         if self.out is not None or not self.resume:
             return None if self.out is None else Path(self.out)
         if self.names_data:
             raise Misuse("--resume with DATA starts a run or goes on with it: name its folder with --out")
         return Run.last().path
 
-    def flags(self) -> dict[str, Any]:
-        """The settings by dotted key, with paths that lead from anywhere."""
+    def flags(self) -> JsonObject:
+        """Return the settings by dotted key, with absolute paths."""
         settings = dict(self.settings)
         if self.model is not None:
             settings["model"] = self.model if self.own_model is None else OWN
         return flag_settings(self.data, settings)
 
     @functools.cached_property
-    def file(self) -> dict[str, Any]:
-        """The settings of the file, which is read once: the shell's <(…) is gone then."""
+    def file(self) -> JsonObject:
+        """The settings of the file, which is read only once, because it may be a pipe."""
         return file_settings(self.config)
 
-    def all_settings(self) -> dict[str, Any]:
-        """Those of the file, and over them those that were given by name."""
+    def all_settings(self) -> JsonObject:
+        """Return the settings of the file, overridden by those given by name."""
         return {**self.file, **self.flags()}
 
     @property
     def names_data(self) -> bool:
-        """Whether it could start a run."""
+        """Whether the request names data, so that it can start a run."""
         settings = self.all_settings()
         return any(settings.get(key) is not None for key in ("data.path", "data.source_file"))

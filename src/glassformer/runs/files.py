@@ -1,4 +1,4 @@
-"""Files of a run: whole or not there, but for its log, of which a killed process may leave half a line."""
+"""Files of a run, written atomically; only the log may end in half a line after a process was killed."""
 
 import contextlib
 import hashlib
@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from glassformer.config.errors import RunError, read_failure
+from glassformer.config.json_types import JsonObject
 from glassformer.config.limits import LimitExceeded, limits, parse_json, refuse_endless
 from glassformer.config.limits import read_text as limited_text
 from glassformer.config.messages import say
@@ -24,15 +25,15 @@ from glassformer.runs.json_shape import WrongShape, check_shape
 
 MAX_DIGITS = 20
 """Maximum digits of an integer in a JSON file of a run: 64 bits and a sign."""
-Line = dict[str, Any]
+Line = JsonObject
 SEVERITIES = ("problem", "warning", "note")
-"""Of findings, the worst first."""
+"""Severities of findings, the worst first."""
 REMEDY = "restore it from a copy, or train again"
 
 
 @contextlib.contextmanager
 def aside(path: Path) -> Iterator[Path]:
-    """A name beside `path` to write to; flushed and renamed to it at the end, removed after an error."""
+    """Return a temporary path that is flushed and renamed to `path` at the end, or deleted after an error."""
     with writing(path), part_of(path) as temporary:
         yield temporary
         flush(temporary)
@@ -51,8 +52,8 @@ def reading(path: "Path | str") -> Iterator[None]:
 
 @contextlib.contextmanager
 def text_writer(path: Path) -> Iterator[TextIO]:
-    """A text file, which is there once all is written; until then, the one of before stays."""
-    if path.exists() and not path.is_file():  # what the shell made of >(…)
+    """Open a text file that replaces the former one only after everything is written."""
+    if path.exists() and not path.is_file():  # a pipe, as the shell makes for >(…)
         with path.open("w", encoding="utf-8") as to:
             yield to
     else:
@@ -61,7 +62,7 @@ def text_writer(path: Path) -> Iterator[TextIO]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """A name of a file that is not UTF-8 is written by the numbers of its bytes, which JSON reads back as they were."""
+    """Write a text atomically; surrogates from file names that are not UTF-8 are written as escapes."""
     with aside(path) as temporary:
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
@@ -77,7 +78,7 @@ def _whole_number(digits: str) -> int:
     return int(digits)
 
 
-def read_json(path: Path, *, remedy: str = REMEDY) -> dict[str, Any]:
+def read_json(path: Path, *, remedy: str = REMEDY) -> JsonObject:
     """Read a JSON object of a run; `runs.json_shape` checks its contents. `remedy`: for the error of a damaged file."""
     try:
         value = parse_json(limited_text(path), str(path), parse_int=_whole_number)
@@ -91,9 +92,9 @@ def read_json(path: Path, *, remedy: str = REMEDY) -> dict[str, Any]:
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
-    """Write tensors, but not aside: for folders that are renamed as a whole. `metadata`: kept in the same file."""
+    """Write tensors directly, for folders that are renamed as a whole. `metadata`: stored in the same file."""
     path.touch()
-    mode = path.stat().st_mode  # safetensors makes files that nobody else may read
+    mode = path.stat().st_mode  # safetensors makes files that only their owner may read
     contents = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     save_file(contents, path, dict(metadata) if metadata else None)
     path.chmod(mode)
@@ -101,7 +102,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
     with writing(path), part_of(path) as folder:
-        folder.mkdir()  # safetensors itself writes aside, under a name that nobody would sweep
+        folder.mkdir()  # the temporary file of safetensors would not be swept
         file = folder / path.name
         save_tensors(file, tensors, metadata)
         flush(file)
@@ -134,7 +135,7 @@ def read_metadata(path: Path) -> dict[str, str]:
 
 
 def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
-    """A digest of names, shapes, types and numbers, wherever the tensors are."""
+    """Return a digest of names, shapes, types and values, independent of the device."""
     found = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
         found.update(f"{name} {tensor.dtype} {list(tensor.shape)};".encode())
@@ -155,7 +156,7 @@ def digest(path: Path) -> str:
 
 # --- metrics.jsonl ---
 
-LINE_SHAPES: dict[str, dict[str, Any]] = {
+LINE_SHAPES: dict[str, JsonObject] = {
     "step": {
         "step": int,
         **dict.fromkeys(("loss", "lr", "seconds", "done"), float),
@@ -163,9 +164,9 @@ LINE_SHAPES: dict[str, dict[str, Any]] = {
         "layers": dict[str, dict[str, float]] | None,
     },
     "sample": {"step": int, "text": str},
-    "finding": {"step": int, "kind": str, "words": str, "advice": str, "numbers": dict[str, Any]},
+    "finding": {"step": int, "kind": str, "words": str, "advice": str, "numbers": JsonObject},
 }
-"""The shapes of the fields that readers need in each line of the log, by its event."""
+"""Fields that readers of the log need, with their shapes, by event."""
 
 
 def read_log(path: Path) -> list[Line]:
@@ -190,7 +191,7 @@ def read_log(path: Path) -> list[Line]:
 
 
 def _parse(text: bytes, name: str) -> Line | None:
-    """A line, if it is whole."""
+    """Return a line; None if it is damaged."""
     try:
         line = parse_json(text.decode("utf-8", errors="replace"), name)
     except (ValueError, LimitExceeded):

@@ -18,27 +18,28 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from safetensors import SafetensorError
 
 from glassformer.config.errors import Misuse, NotARun, RunError, first_line
+from glassformer.config.json_types import JsonObject
 from glassformer.config.messages import say
 from glassformer.config.parts import PART, is_alive, is_there, lock_file, part_of, remove, sweep
 
 LOCK = ".lock"
 NEW, INSTEAD = ".glassformer-new", ".glassformer-instead"
-"""What is whole and waits to be moved up: beside what is there, or in its place."""
+"""Complete folders whose files are still to be moved up: in addition to the present files, or replacing them."""
 
 
 def reason(error: Exception) -> str:
-    """What went wrong, in one line: the system's words where there are some."""
+    """Return an error as one line, in the system's words if there are any."""
     return getattr(error, "strerror", None) or first_line(error)
 
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn what a disk can do to a writer into one line."""
+    """Turn errors of writing into a `RunError` of one line."""
     try:
         yield
     except (OSError, SafetensorError) as error:
@@ -46,7 +47,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def check_writable(path: "str | os.PathLike[str]") -> None:
-    """Before any work: whether a file or a folder can be made here."""
+    """Raise `RunError` unless a file or folder can be made here."""
     above = next(parent for parent in Path(os.path.abspath(path)).parents if parent.exists())
     place = Path(path) if os.path.isdir(path) else above
     try:
@@ -57,7 +58,7 @@ def check_writable(path: "str | os.PathLike[str]") -> None:
 
 
 def flush(path: Path) -> None:
-    """Down to the disk."""
+    """Flush a file or folder to the disk."""
     if os.name == "nt" and path.is_dir():
         return  # Windows flushes no folders
     handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
@@ -81,8 +82,9 @@ def contents(folder: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def fill(folder: Path, last: str, *, instead: bool = False) -> Iterator[Path]:
-    """A place to write to. At the end, all that was written there is in `folder`, or `instead` of all that is there;
-    after an error, nothing. `last`: the file without which the others count for nothing.
+    """Return a folder whose files are moved into `folder` at the end; after an error, none are.
+
+    `last`: the file without which the others are not valid. `instead`: replace all present files.
     """
     target = folder / (INSTEAD if instead else NEW)
     with writing(folder):
@@ -96,7 +98,7 @@ def fill(folder: Path, last: str, *, instead: bool = False) -> Iterator[Path]:
                 for path in sorted(place.rglob("*"), reverse=True):
                     flush(path)
                 flush(place)
-                os.rename(place, target)  # from now on it is moved up by whoever writes here next
+                os.rename(place, target)  # the next writer moves it up if this one is killed
                 flush(folder)
         except BaseException:
             if made:
@@ -107,7 +109,7 @@ def fill(folder: Path, last: str, *, instead: bool = False) -> Iterator[Path]:
 
 
 def complete(folder: Path, last: str) -> None:
-    """Finish what a killed process has left whole."""
+    """Move up the files that a killed process left complete."""
     new, instead = folder / NEW, folder / INSTEAD
     if instead.is_dir():
         for path in sorted(contents(folder), key=lambda path: path.name != last):
@@ -123,14 +125,14 @@ def complete(folder: Path, last: str) -> None:
 
 
 def is_unfinished(folder: Path) -> bool:
-    """Whether what is new here still has to be moved up."""
+    """Return whether new files still have to be moved up."""
     return (folder / INSTEAD).is_dir() or (folder / NEW).is_dir()  # in this order: one becomes the other
 
 
 # --- one writer at a time ---
 
-PATIENCE = 90.0
-"""Seconds to wait for processes of a holder that was killed: they save where they stand."""
+MAX_WAIT_SECONDS = 90.0
+"""Maximum seconds to wait for worker processes of a killed holder, which save their progress."""
 _held: dict[tuple[int, str], IO[str]] = {}
 """The locks of this process, by thread and folder."""
 
@@ -141,7 +143,7 @@ def locked(folder: Path, work: str) -> Iterator[IO[str]]:
     what is done here, in a word.
     """
     key = threading.get_ident(), os.path.realpath(folder)
-    if key in _held:  # a part of the same work
+    if key in _held:  # nested in the same work
         yield _held[key]
         return
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
@@ -152,7 +154,7 @@ def locked(folder: Path, work: str) -> Iterator[IO[str]]:
     finally:
         del _held[key]
         with contextlib.suppress(OSError):
-            (folder / LOCK).unlink()  # while it is held: who comes next makes a new one
+            (folder / LOCK).unlink()  # while it is held: the next process makes a new one
         lock.close()
         with contextlib.suppress(OSError):
             for path in missing:
@@ -176,7 +178,7 @@ def _lock(folder: Path, work: str) -> IO[str]:
         holder = _read_holder(file)
         process = holder.get("process", 0)
         elsewhere = holder.get("host") != socket.gethostname()
-        if elsewhere or is_alive(process) or time.monotonic() - began > PATIENCE:
+        if elsewhere or is_alive(process) or time.monotonic() - began > MAX_WAIT_SECONDS:
             file.close()
             raise Misuse(
                 f"another {holder.get('work', 'process')} is at work in {folder} (process {process} on "
@@ -185,19 +187,19 @@ def _lock(folder: Path, work: str) -> IO[str]:
         if time.monotonic() - began < 0.1:
             say(f"waiting for what the {holder.get('work')} that was stopped left running: it saves where it stands")
         time.sleep(0.1)
-    if not is_there(file, folder / LOCK):  # who held it has taken it away
+    if not is_there(file, folder / LOCK):  # its holder has deleted it
         file.close()
         return _lock(folder, work)
     since = time.strftime("%Y-%m-%d %H:%M:%S")
     holder = {"work": work, "process": os.getpid(), "host": socket.gethostname(), "since": since}
-    with contextlib.suppress(OSError):  # on a full disk nobody is told who it is
+    with contextlib.suppress(OSError):  # a full disk may refuse this
         os.ftruncate(file.fileno(), 0)
         os.write(file.fileno(), json.dumps(holder).encode())
     return file
 
 
-def _read_holder(file: IO[str]) -> dict[str, Any]:
-    """Who says that they hold it; a moment after they took it, nobody may have said so yet."""
+def _read_holder(file: IO[str]) -> JsonObject:
+    """Return the note of the lock's holder; empty if there is none yet."""
     for _ in range(20):
         file.seek(0)
         with contextlib.suppress(ValueError):
@@ -217,7 +219,7 @@ MAX_RECENT = 5
 
 
 def find_run(where: "str | os.PathLike[str]") -> Path:
-    """A run's folder; `last` is the newest under runs/. What is none is refused."""
+    """Return the folder of a run; `last` is the newest under runs/. Raises `NotARun` for anything else."""
     if not os.fspath(where).strip():
         raise NotARun("a run is named by its folder, and this name is empty")
     path = Path(where)

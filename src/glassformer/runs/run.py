@@ -1,4 +1,4 @@
-"""A run folder: everything a trained model needs, and the story of how it came about."""
+"""A run folder: everything a trained model needs, and the log of its training."""
 
 import contextlib
 import json
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import Misuse, NotARun, RunError, read_failure, with_article
+from glassformer.config.json_types import JsonObject
 from glassformer.config.limits import parse_json
 from glassformer.config.messages import say
 from glassformer.config.parts import sweep
@@ -49,7 +50,7 @@ FORMAT = 2
 """The format of a run's folder. A run of another format is refused."""
 CHAT_TEMPLATE = "chat_template.jinja"
 ORIGINAL = "original"
-"""The folder of an imported run with the files about tokens as they came."""
+"""Folder of an imported run with its original token files."""
 
 
 class DataCard(TypedDict):
@@ -65,7 +66,7 @@ class TokenizerCard(TypedDict):
     hash: str
     kind: str
     vocab_size: int
-    roles: dict[str, Any]
+    roles: JsonObject
 
 
 class ForgettingCard(TypedDict):
@@ -114,7 +115,7 @@ Card = TypedDict(  # `from` cannot be the name of an attribute
         "command": str | None,
         "environment": dict[str, str],
         "bricks": NotRequired[list[Any]],
-        "config": dict[str, Any],
+        "config": JsonObject,
         "steps": NotRequired[int],
         "total_steps": NotRequired[int | None],
         "seconds": NotRequired[float],
@@ -123,7 +124,7 @@ Card = TypedDict(  # `from` cannot be the name of an attribute
         "validation": NotRequired[Metrics],
         "test": NotRequired[Metrics],
         "before_refit": NotRequired[RefitCard],
-        "imported": NotRequired[dict[str, Any]],
+        "imported": NotRequired[JsonObject],
         "weights": NotRequired[str | None],
     },
 )
@@ -131,9 +132,9 @@ Card = TypedDict(  # `from` cannot be the name of an attribute
 ENDED_FIELDS = ("task", "parameters", "steps", "seconds", "words", "best")
 """Fields that the card of a run that has ended has beside its scores; one that lacks any is written again."""
 DONE = ("finished", "stopped early")
-"""What the card says of a training that has ended."""
+"""Status values of a training run that has ended."""
 SETTLED = (*DONE, "imported")
-"""The states in which a run's card names the weights that are there."""
+"""Status values with which a card contains the digest of the weights."""
 WEIGHTS, MEANING, SETTINGS = "weights", "meaning", "settings"
 """Notes in the weights file: a digest of the weights, a digest of the card's `BOUND_FIELDS`, and the settings that
 the weights depend on. The card of a finished run also holds the digest of the weights. The state of a checkpoint holds
@@ -149,7 +150,7 @@ must give equal files."""
 BOUND_FIELDS = ("labels", "positive", "features", "tokenizer", "target_tokenizer")
 """Fields of a card, beside its settings, that change the meaning of the weights."""
 NO_VERIFY = "GLASSFORMER_NO_VERIFY"
-"""Set, weights are taken as they are: what `--no-verify` does, for the processes of a verb as well."""
+"""Environment variable that disables verification of weights, as `--no-verify` does."""
 
 
 class Run:
@@ -165,13 +166,13 @@ class Run:
 
     @staticmethod
     def check_free(path: Path, *, overwrite: bool = False, goes_on: bool = True) -> None:
-        """Whether a run may be made here: nothing is overwritten unasked. `goes_on`: a run can be resumed."""
+        """Raise `Misuse` if a new run would overwrite files. `goes_on`: the message suggests resuming."""
         if path.is_file():
             raise Misuse(f"{path} is a file: name a folder for the run")
         try:
             str(path).encode()
-        except UnicodeEncodeError:  # which safetensors would write, and not read
-            raise Misuse(f"{path} is no name in UTF-8: name another --out") from None
+        except UnicodeEncodeError:  # safetensors would write it, but not read it
+            raise Misuse(f"{path} is not a name in UTF-8: name another --out") from None
         if (path / CARD).exists():
             if not overwrite:
                 resume = "go on with --resume, " if goes_on else ""
@@ -192,9 +193,7 @@ class Run:
 
     @staticmethod
     def open(where: "str | os.PathLike[str]") -> "Run":
-        """A run by its folder, or by what knows it (a Run, a loaded model, what a training gave); `last` is the newest
-        under runs/.
-        """
+        """Open a run by its folder or an object with a folder (a loaded model); `last`: the newest under runs/."""
         if not isinstance(where, str | os.PathLike):
             raise NotARun(f"a run is named by its folder, not by {with_article(where)}")
         path = find_run(where)
@@ -217,7 +216,7 @@ class Run:
 
     @staticmethod
     def next_name(data: str, model: str) -> Path:
-        """runs/<data>-<model>-N, with the first N that is free."""
+        """Return runs/<data>-<model>-N with the first free N."""
         name = Path(data.removeprefix(HUB).split(":")[0]).name
         stem, model = (re.sub(r"[^A-Za-z0-9_.]+", "-", part).strip("-") for part in (name.split(".")[0], model))
         number = 1
@@ -228,7 +227,7 @@ class Run:
     @staticmethod
     @contextlib.contextmanager
     def new_name(data: str, model: str) -> "Iterator[Path]":
-        """The next name, with an empty folder, so that nobody else takes it; gone again, if nothing came into it."""
+        """Make an empty folder with the next free name; delete it at the end if it is still empty."""
         with writing(RUNS):
             while True:
                 path = Run.next_name(data, model)
@@ -244,10 +243,10 @@ class Run:
 
     # --- what it says of itself ---
 
-    def card(self) -> dict[str, Any]:
+    def card(self) -> JsonObject:
         return read_json(self.path / CARD)
 
-    def write_card(self, card: dict[str, Any]) -> None:
+    def write_card(self, card: JsonObject) -> None:
         write_json(self.path / CARD, {"format": FORMAT, **card})
 
     def update_card(self, **changes: Any) -> None:
@@ -274,7 +273,7 @@ class Run:
             raise RunError(f"{self.path / CARD} is damaged: {REMEDY} ({error})") from None
 
     def changed_parts(self) -> Iterator[str]:
-        """A line, once, for each file of a person's own that is not what it was when this run was trained."""
+        """Yield a line, once, for each file of the user's own code that has changed since training."""
         return changed_parts(self.path, self.card())
 
     # --- its parts ---
@@ -292,16 +291,16 @@ class Run:
         return self.path / "checkpoints"
 
     def tokenizer(self) -> Tokenizer | None:
-        """None where the run reads no words."""
+        """Return the tokenizer; None if the run does not read text."""
         entry = self.card()["tokenizer"]
         return None if entry is None else self._tokenizer("tokenizer.json", entry)
 
     def target_tokenizer(self) -> Tokenizer | None:
-        """The tokenizer of the targets, where a translation has one for each side."""
+        """Return the tokenizer of the targets; None if they share that of the inputs."""
         entry = self.card()["target_tokenizer"]
         return None if entry is None else self._tokenizer("target_tokenizer.json", entry)
 
-    def _tokenizer(self, name: str, entry: dict[str, Any]) -> Tokenizer:
+    def _tokenizer(self, name: str, entry: JsonObject) -> Tokenizer:
         path = self.path / name
         if not path.is_file():
             raise RunError(f"{path} is missing: the run is not complete")
@@ -317,7 +316,7 @@ class Run:
             raise RunError(f"{path} is not the tokenizer that this run was trained with")
         return tokenizer
 
-    def write_weights(self, weights: dict[str, Tensor], card: dict[str, Any] | None = None) -> str:
+    def write_weights(self, weights: dict[str, Tensor], card: JsonObject | None = None) -> str:
         """Write the weights, with notes on them and on a card (default: the run's own); return the weights' digest."""
         digest = tensors_digest(weights)
         if card is None:
@@ -330,11 +329,11 @@ class Run:
         digest: str = self._notes()[WEIGHTS]
         return digest
 
-    def _notes(self) -> dict[str, Any]:
+    def _notes(self) -> JsonObject:
         """Return the notes on the weights; raise `RunError` if any is missing."""
         return _checked_notes(self._raw_notes(read_metadata(self.weights_path)), NOTE_TYPES, self.weights_path)
 
-    def _raw_notes(self, metadata: Mapping[str, str]) -> dict[str, Any]:
+    def _raw_notes(self, metadata: Mapping[str, str]) -> JsonObject:
         """Return the notes in the metadata of the weights file, unchecked."""
         try:
             notes = parse_json(metadata.get(NOTES, "{}"), str(self.weights_path))
@@ -409,7 +408,7 @@ class Run:
             what = f"{self.path / CARD} was changed after training: {changes[0]}{more}"
             raise RunError(f"{what}; restore it from a backup, or pass --no-verify to ignore the change")
 
-    def _changes(self, card: dict[str, Any], notes: Mapping[str, Any]) -> Iterator[str]:
+    def _changes(self, card: JsonObject, notes: Mapping[str, Any]) -> Iterator[str]:
         """Yield each difference between a card and the notes on weights or on a checkpoint, as a clause."""
         settings = flatten(card["config"])
         now = {**_values(self.config()), **settings}  # an added setting is named even if the model does not have it
@@ -429,7 +428,7 @@ class Run:
         put_weights(model, self.read_weights(verify=verify), str(self.weights_path))
 
     def newest_checkpoint(self) -> Checkpoint | None:
-        """The newest whole checkpoint; torn ones are passed over, and said."""
+        """Return the newest valid checkpoint; skip damaged ones with a message. None if there is none."""
         paths = list_checkpoints(self.checkpoints_path)
         while paths:
             try:
@@ -439,31 +438,31 @@ class Run:
                 say(f"{error}: passed over, {earlier}")
         return None
 
-    def add_metrics(self, *lines: dict[str, Any]) -> None:
+    def add_metrics(self, *lines: JsonObject) -> None:
         with writing(self.metrics_path), self.metrics_path.open("a", encoding="utf-8") as file:
             file.writelines(json.dumps(line) + "\n" for line in lines)
 
-    def read_metrics(self) -> list[dict[str, Any]]:
-        """Every line that is whole."""
+    def read_metrics(self) -> list[JsonObject]:
+        """Return all valid lines of the log."""
         return read_log(self.metrics_path)
 
     def rewind_metrics(self, step: int) -> None:
-        """Forget what was logged after this step: it will be logged again."""
+        """Delete the lines of the log after a step."""
         lines = [line for line in self.read_metrics() if line.get("step", 0) <= step]
         write_text(self.metrics_path, "".join(json.dumps(line) + "\n" for line in lines))
 
 
-def _values(config: Config) -> dict[str, Any]:
+def _values(config: Config) -> JsonObject:
     """Return the task and every setting, by dotted key."""
     return {"task": config.task, **{key: config.get(key) for key in FIELDS}}
 
 
-def card_notes(card: Mapping[str, Any]) -> dict[str, Any]:
+def card_notes(card: Mapping[str, Any]) -> JsonObject:
     """Return the notes on a card."""
     return {MEANING: _meaning(card), SETTINGS: bound_settings(card.get("config", {}))}
 
 
-def _checked_notes(notes: dict[str, Any], kinds: Mapping[str, type], file: Path) -> dict[str, Any]:
+def _checked_notes(notes: JsonObject, kinds: Mapping[str, type], file: Path) -> JsonObject:
     """Return the notes in a file; raise `RunError` if any is missing."""
     for name, kind in kinds.items():
         if not isinstance(notes.get(name), kind):
@@ -476,8 +475,8 @@ def _meaning(card: Mapping[str, Any]) -> str:
     return json_digest({name: card.get(name) for name in BOUND_FIELDS})
 
 
-def tokenizer_card(tokenizer: Tokenizer) -> dict[str, Any]:
-    """What a card says of a tokenizer; the file beside it does not know what its special tokens are for."""
+def tokenizer_card(tokenizer: Tokenizer) -> JsonObject:
+    """Return the card's entry about a tokenizer, with the roles that its file does not contain."""
     return {
         "hash": tokenizer.hash,
         "kind": tokenizer.kind,
@@ -487,7 +486,7 @@ def tokenizer_card(tokenizer: Tokenizer) -> dict[str, Any]:
 
 
 def environment() -> dict[str, str]:
-    """What a number may depend on."""
+    """Return the versions and hardware that results may depend on."""
     return {
         "python": platform.python_version(),
         "torch": torch.__version__,

@@ -16,7 +16,7 @@ from glassformer.notebook.display import in_notebook
 from glassformer.pipeline.refit import train_and_refit, waits_for_refit
 from glassformer.pipeline.request import Trained as Trained
 from glassformer.pipeline.request import TrainRequest
-from glassformer.pipeline.training import Training
+from glassformer.pipeline.training import train_run
 from glassformer.training.budget import Clock, Stopwatch
 from glassformer.training.events import Listener
 from glassformer.training.progress import NotebookTraining, warn_of
@@ -93,7 +93,7 @@ def train(
 
 def _train(request: TrainRequest, refit: bool) -> Trained:
     if not refit and not (request.resume and waits_for_refit(request.out)):
-        return Training(request)()
+        return train_run(request)
     if request.draft:
         raise SettingError("a draft is one of many: it has no refit")
     return train_and_refit(request)
