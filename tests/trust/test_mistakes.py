@@ -370,7 +370,7 @@ def test_a_name_that_is_not_utf8(
     assert main(["evaluate", "odd", "--out", os.fsdecode(b"pic\xffture.png")]) == 0
     assert main(["predict", "odd", "--file", name, "--out", os.fsdecode(b"out\xff.csv")]) == 0
     assert main(["train", name, "--model", "bag", "--out", os.fsdecode(b"ru\xffn")]) == 2
-    assert "no name in UTF-8" in capfd.readouterr().err
+    assert "not a name in UTF-8" in capfd.readouterr().err
     assert main(["predict", "odd", os.fsdecode(b"te\xffxt")]) == 2
 
 

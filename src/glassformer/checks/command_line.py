@@ -20,7 +20,7 @@ from glassformer.text.pipelines import MASK
 
 MAX_TEXTS, NEW_TOKENS, TIMEOUT_SECONDS = 4, 12, 600
 """Maximum number of texts; tokens that a language model generates; maximum seconds of a command."""
-RUN_PLACEHOLDER = "RUN_PLACEHOLDER"
+RUN_PLACEHOLDER = "RUN"
 """Placeholder for the run's folder in a command."""
 VERB_OPTIONS = {
     "embed": (),
