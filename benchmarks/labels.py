@@ -20,7 +20,6 @@ import sys
 import tempfile
 import time
 
-from glassformer.config.errors import silent
 from glassformer.config.presets import label_kind_of
 from glassformer.data.columns.inference import choose_columns
 from glassformer.data.io.table import read_table
@@ -42,7 +41,7 @@ print(json.dumps([model.score(features.transform(texts), labels) for texts, labe
 
 def peer(data, also, longest):
     """Train scikit-learn on glassformer's split, with word n-grams up to `longest`."""
-    config, table = infer_config({}, {"data.path": data}, silent)
+    config, table = infer_config({}, {"data.path": data})
     parts = split_data(config, table).parts
     held = {"train": parts["train"], "held": parts.get("test", parts["validation"])}
     if also:

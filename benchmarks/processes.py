@@ -25,7 +25,7 @@ SETTINGS = {"model.layers": 8, "model.width": 768, "model.heads": 12, "model.con
 
 
 def main():
-    paper = plan(tokens=10**6, gpus=4, vocab_size=VOCAB, **SETTINGS).paper
+    paper = plan(training_tokens=10**6, gpus=4, vocab_size=VOCAB, **SETTINGS).paper
     for world in map(int, sys.argv[1:] or (1, 2, 4)):
         ways = {way.name: way for way in replace(paper, gpus=world).ways}
         for parallel, name in {"ddp": COPIED, "fsdp": ALL}.items():

@@ -61,7 +61,7 @@ WRONG_WITH_A_RUN = {
     "vectors' ending": (["embed", "two", "x", "--out", "x.txt"], 2, ["x.txt", ".npy or .jsonl"]),
     "vectors nowhere": (["embed", "two", "x", "--out", "nowhere/x.npy"], 2, ["nowhere/x.npy", "no folder"]),
     "vectors of an own model": (["embed", "own", "x"], 1, ["person's own"]),
-    "uneven array": (["embed", "two", "x", "y z", "--tokens", "--out", "x.npy"], 2, ["2 texts", ".jsonl"]),
+    "uneven array": (["embed", "two", "x", "y z", "--per-token", "--out", "x.npy"], 2, ["2 texts", ".jsonl"]),
     "vectors of a missing file": (["embed", "two", "--file", "nope.txt"], 2, ["nope.txt"]),
     "vectors of latin-1": (["embed", "two", "--file", "latin.txt"], 2, ["latin.txt", "--data.encoding latin-1"]),
 }

@@ -1,4 +1,4 @@
-"""`evaluate --errors` and `--versus`, as a person types them."""
+"""`evaluate --errors` and `--second-run`, as a person types them."""
 
 import json
 import re
@@ -67,19 +67,19 @@ def test_translations(command: Command, translators: Path) -> None:
     assert code == 0
     assert "Odd outputs" in out
     assert "chrF by length of the source" in out
-    code, out, _ = command("evaluate", translators / "gru", "--versus", translators / "bottleneck", "--beam", "1")
+    code, out, _ = command("evaluate", translators / "gru", "--second-run", translators / "bottleneck", "--beam", "1")
     assert code == 0
     assert "gru and bottleneck, side by side" in out
 
 
 def test_versus_stands_alone(command: Command, runs: Path, tmp_path: Path) -> None:
     table = write_table(tmp_path / "new.csv", opinions(24, seed=9))
-    code, out, err = command("evaluate", runs / "two", table, "--versus", runs / "two", "--out", "both.html")
+    code, out, err = command("evaluate", runs / "two", table, "--second-run", runs / "two", "--out", "both.html")
     assert code == 0
     assert "0 only the first gets, 0 only the second" in out
     assert "warning" not in err
     assert (tmp_path / "both.html").exists()
-    code, _, err = command("evaluate", runs / "two", runs / "two.csv", "--versus", runs / "two")
+    code, _, err = command("evaluate", runs / "two", runs / "two.csv", "--second-run", runs / "two")
     assert code == 0
     assert "learned from" in err
     assert "it has an advantage" in err
@@ -88,15 +88,15 @@ def test_versus_stands_alone(command: Command, runs: Path, tmp_path: Path) -> No
 def test_bad_input_is_one_line(command: Command, runs: Path, tmp_path: Path) -> None:
     few = write_table(tmp_path / "few.csv", amounts(3), ("text", "rating"))
     for words, said in (
-        (("two", "--versus", runs / "rated"), "it learned regression, and"),
-        (("two", "--versus", "nothing"), "no run at nothing"),
+        (("two", "--second-run", runs / "rated"), "learned regression, and"),
+        (("two", "--second-run", "nothing"), "no run at nothing"),
         (("two", "--errors", "--accuracy", "1.5"), "--accuracy 1.5 is the share of answers"),
         (("two", "--errors", "--accuracy", "0"), "between 0 and 1"),
         (("two", "--accuracy", "0.9"), "--accuracy goes with --errors"),
         (("rated", few, "--errors", "--accuracy", "0.9"), "--accuracy is for --errors of one classifier"),
         (("two", "--errors", "--out", "errors.txt"), "should end in"),
         (("two", "--out", "errors.html"), "which --errors finds: add --errors"),
-        (("three", "--versus", runs / "two"), "it does not know the class 'so-so'"),
+        (("three", "--second-run", runs / "two"), "it does not know the class 'so-so'"),
     ):
         code, out, err = command("evaluate", runs / words[0], *words[1:])
         assert (code in (1, 2), out) == (True, "")

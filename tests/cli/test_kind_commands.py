@@ -110,7 +110,7 @@ ASKING = {
         ["new, tilted/", "the label 'tilted' does not occur in training"],
     ),
     "no tokens": (["tokenizer", "show", "table", "a text"], 2, ["reads no words"]),
-    "token vectors": (["embed", "table", "{}", "--tokens"], 2, ["a vector for each example, not for tokens"]),
+    "token vectors": (["embed", "table", "{}", "--per-token"], 2, ["a vector for each example, not for tokens"]),
     "writing": (["generate", "image", "x"], 2, ["image learned classification"]),
 }
 

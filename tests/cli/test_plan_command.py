@@ -36,7 +36,18 @@ def test_a_plan_in_numbers(command: Command, files: Path) -> None:
 
 @pytest.mark.slow
 def test_on_paper(command: Command) -> None:
-    words = ["--tokens", "1e9", "--size", "large", "--vocab-size", "50257", "--gpus", "8", "--memory", "1"]
+    words = [
+        "--training-tokens",
+        "1e9",
+        "--size",
+        "large",
+        "--vocab-size",
+        "50257",
+        "--gpus",
+        "8",
+        "--device-memory",
+        "1",
+    ]
     code, out, err = command("plan", *words)
     assert (code, err) == (0, "")
     assert "8 × 1 GiB, on paper" in out
@@ -47,19 +58,19 @@ def test_on_paper(command: Command) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([], "DATA is missing, or --tokens N"),
-        (["good.txt", "--tokens", "5"], "--tokens stands for data that nobody has read: give one"),
-        (["good.txt", "--flops", "5"], "--flops goes with --gpus or --tokens"),
-        (["good.txt", "--memory", "0"], "--memory is 0, but must be above 0"),
-        (["good.txt", "--memory", "inf"], "--memory is inf, but must be above 0 and finite"),
-        (["--tokens", "inf"], "--tokens is inf, but must be above 0 and finite"),
-        (["--tokens", "nan"], "--tokens is nan, but must be above 0 and finite"),
-        (["--tokens", "0.5"], "--tokens is 0.5, but must be 1 or more"),
-        (["--tokens", "1e6", "--gpus", "-2"], "--gpus is -2, but must be above 0"),
-        (["--tokens", "1e6", "--gpus", "two"], "--gpus: invalid int value: 'two'"),
-        (["--tokens", "1e6", "--tokenizer.kind", "char"], "only DATA or --vocab-size says"),
-        (["--tokens", "1e6", "--task", "classification"], "--tokens is for language models"),
-        (["--tokens", "1e6", "--gpus", "5", "--batch-size", "4"], "is too small for 5 GPUs"),
+        ([], "DATA is missing, or --training-tokens N"),
+        (["good.txt", "--training-tokens", "5"], "both set the number of tokens: give one"),
+        (["good.txt", "--flops", "5"], "--flops goes with --gpus or --training-tokens"),
+        (["good.txt", "--device-memory", "0"], "--device-memory is 0, but must be above 0"),
+        (["good.txt", "--device-memory", "inf"], "--device-memory is inf, but must be above 0 and finite"),
+        (["--training-tokens", "inf"], "--training-tokens is inf, but must be above 0 and finite"),
+        (["--training-tokens", "nan"], "--training-tokens is nan, but must be above 0 and finite"),
+        (["--training-tokens", "0.5"], "--training-tokens is 0.5, but must be 1 or more"),
+        (["--training-tokens", "1e6", "--gpus", "-2"], "--gpus is -2, but must be above 0"),
+        (["--training-tokens", "1e6", "--gpus", "two"], "--gpus: invalid int value: 'two'"),
+        (["--training-tokens", "1e6", "--tokenizer.kind", "char"], "only DATA or --vocab-size says"),
+        (["--training-tokens", "1e6", "--task", "classification"], "--training-tokens is for language models"),
+        (["--training-tokens", "1e6", "--gpus", "5", "--batch-size", "4"], "is too small for 5 GPUs"),
         (["good.txt", "--model.widht", "3"], "unknown option --model.widht; did you mean --model.width?"),
         (["nowhere.txt"], "nowhere.txt"),
         (["good.txt", "--out", "plan.gif"], "--out plan.gif: its name should end in"),
@@ -74,7 +85,18 @@ def test_bad_input_is_one_line(command: Command, words: list[str], told: str) ->
 
 
 def test_the_training_that_follows() -> None:
-    words = ["a b.txt", "--memory", "3", "--json", "--steps", "5", "--out=plan.html", "--no-probe", "--size", "nano"]
+    words = [
+        "a b.txt",
+        "--device-memory",
+        "3",
+        "--json",
+        "--steps",
+        "5",
+        "--out=plan.html",
+        "--no-probe",
+        "--size",
+        "nano",
+    ]
     assert training_words(words) == "'a b.txt' --steps 5 --size nano"
 
 

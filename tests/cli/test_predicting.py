@@ -251,7 +251,7 @@ def test_a_row_without_text_has_no_vector(run: str, command: Command, files: Pat
     code, out, _ = command("embed", runs / run, "--file", "in.csv")
     assert [line.get("error") for line in lines(out)] == ["the text is empty", None, "the text is empty"]
     assert ["vector" in line for line in lines(out)] == [False, True, False]
-    code, out, _ = command("embed", runs / run, "--file", "in.csv", "--tokens")
+    code, out, _ = command("embed", runs / run, "--file", "in.csv", "--per-token")
     assert [line.keys() for line in lines(out)][::2] == [{"text", "error"}] * 2
     written = gf.embed_file(runs / run, files / "in.csv", files / "again.npy")
     assert written.to_dict()["unanswered"] == {"the text is empty": 2}
@@ -270,7 +270,7 @@ def test_no_row_has_a_vector(command: Command, files: Path, runs: Path) -> None:
         array = np.load(files / "out.npy")
         assert array.shape == (len(rows), width)
         assert np.isnan(array).all()
-    code, _, err = command("embed", runs / "two", " ", "--tokens", "--out", "tokens.npy")
+    code, _, err = command("embed", runs / "two", " ", "--per-token", "--out", "tokens.npy")
     assert code == 2
     assert "the text is empty: it has no tokens, and so no vectors" in err
     assert not (files / "tokens.npy").exists()
@@ -281,13 +281,13 @@ def test_embed_tokens(run: str, command: Command, files: Path, runs: Path) -> No
     text = "the soup"
     expected = gf.load(runs / run, "cpu").embed(text, tokens=True)
     assert expected.tokens is not None
-    code, out, _ = command("embed", runs / run, text, "--tokens")
+    code, out, _ = command("embed", runs / run, text, "--per-token")
     (found,) = lines(out)
     assert code == 0
     assert found.keys() == {"text", "tokens", "vectors"}
     assert found["tokens"] == expected.tokens == (list(text) if run == "writer" else text.split())
     np.testing.assert_allclose(found["vectors"], expected.vectors, atol=1e-6)
-    command("embed", runs / run, text, "--tokens", "--out", "tokens.npy")
+    command("embed", runs / run, text, "--per-token", "--out", "tokens.npy")
     assert np.load(files / "tokens.npy").shape == (len(expected.tokens), len(expected.vector))
 
 

@@ -82,7 +82,7 @@ def test_a_model_of_the_hub_without_its_library(tmp_path: Path) -> None:
         ("play x --no-open", "(see glassformer play --help)"),
         ("serve x --no-open", "(see glassformer serve --help)"),
         ("play x --no-browsr", "did you mean --no-browser?"),
-        ("play x --opne", "did you mean --open?"),
+        ("play x --no-atuh", "did you mean --no-auth?"),
     ],
 )
 def test_no_suggestion_means_the_opposite(words: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -295,7 +295,7 @@ def test_two_classifiers_side_by_side(made: Callable[[str], Path]) -> None:
         [one["predicted"] == one["label"] for one in evaluate(made(name)).records] for name in ("texts", "words")
     )
     said: list[str] = []
-    view = errors(made("texts"), versus=made("words"), say=said.append)
+    view = errors(made("texts"), second_run=made("words"), say=said.append)
     table = panel(view, "texts and words, side by side")
     assert isinstance(table, Table)
     pairs = list(zip(mine, theirs, strict=True))
@@ -315,14 +315,14 @@ def test_rows_of_two_files_that_stand_on_one_line(made: Callable[[str], Path]) -
 
 
 def test_a_run_versus_itself(made: Callable[[str], Path]) -> None:
-    view = errors(made("texts"), versus=load(made("texts")))
+    view = errors(made("texts"), second_run=load(made("texts")))
     assert view.note.endswith("0 only the first gets, 0 only the second (McNemar's exact test: p = 1).")
 
 
 @pytest.mark.filterwarnings("ignore:.* not read.*:UserWarning")
 def test_runs_that_read_other_columns(made: Callable[[str], Path]) -> None:
     """The same rows, read again; each run then says of them what it says alone."""
-    view = errors(made("tables"), versus=made("columns"))
+    view = errors(made("tables"), second_run=made("columns"))
     table = panel(view, "tables and columns, side by side")
     lines = evaluate_run(made("tables"), EvaluateOptions()).part.lines  # type: ignore[union-attr]
     mine = [one["predicted"] == one["label"] for one in evaluate(made("tables")).records]
@@ -334,7 +334,7 @@ def test_runs_that_read_other_columns(made: Callable[[str], Path]) -> None:
 
 
 def test_two_regressors(made: Callable[[str], Path]) -> None:
-    view = errors(made("numbers"), versus=made("bagged"))
+    view = errors(made("numbers"), second_run=made("bagged"))
     rows = panel(view, "numbers and bagged, side by side").rows
     assert [row[1] for row in rows[:2]] == pytest.approx(
         [evaluate(made(name)).metrics["mae"] for name in ("numbers", "bagged")]
@@ -344,7 +344,7 @@ def test_two_regressors(made: Callable[[str], Path]) -> None:
 
 def test_pairs_that_only_one_can_read_are_left_out(made: Callable[[str], Path]) -> None:
     said: list[str] = []
-    view = errors(made("pairs"), versus=made("short-pairs"), beam=1, say=said.append)
+    view = errors(made("pairs"), second_run=made("short-pairs"), beam=1, say=said.append)
     both = {one["source"] for one in evaluate(made("short-pairs"), beam=1).records}
     whole = {one["source"] for one in evaluate(made("pairs"), beam=1).records}
     assert both < whole
@@ -355,19 +355,19 @@ def test_pairs_that_only_one_can_read_are_left_out(made: Callable[[str], Path]) 
 
 
 def test_language_models_of_the_same_tokens_and_of_others(made: Callable[[str], Path]) -> None:
-    view = errors(made("letters"), versus=made("gru-letters"))
+    view = errors(made("letters"), second_run=made("gru-letters"))
     rows = panel(view, "letters and gru-letters, side by side").rows
     losses = [evaluate(made(name)).metrics["loss"] for name in ("letters", "gru-letters")]
     assert [row[1] for row in rows[:2]] == pytest.approx(losses, rel=1e-4)
     with pytest.raises(DataError, match=r"different tokenizers.* glassformer compare --runs .*letters,.*pieces"):
-        errors(made("letters"), versus=made("pieces"))
+        errors(made("letters"), second_run=made("pieces"))
 
 
 def test_a_run_that_learned_from_these_examples_is_warned_of(made: Callable[[str], Path]) -> None:
     said: list[str] = []
     home = made("texts").parent
     train(home / "a.csv", out=home / "split", draft=True, model="bag", **{**QUICK, "data.split_seed": 7})
-    errors(made("texts"), versus=home / "split", say=said.append)
+    errors(made("texts"), second_run=home / "split", say=said.append)
     (warning,) = [line for line in said if line.startswith("warning:")]
     train_texts = {one["text"] for one in evaluate(home / "split", part="train").records}
     shown = [one["text"] for one in evaluate(made("texts")).records]
@@ -378,20 +378,20 @@ def test_a_run_that_learned_from_these_examples_is_warned_of(made: Callable[[str
 
 def test_bad_input(made: Callable[[str], Path], tmp_path: Path) -> None:
     with pytest.raises(Misuse, match=r"it learned regression, and .* classification: only runs of one task"):
-        errors(made("texts"), versus=made("numbers"))
+        errors(made("texts"), second_run=made("numbers"))
     with pytest.raises((Misuse, RunError), match="no run at"):
-        errors(made("texts"), versus=tmp_path / "none")
+        errors(made("texts"), second_run=tmp_path / "none")
     with pytest.raises(Misuse, match=r"--accuracy 1\.5 is the share of answers"):
         errors(made("texts"), accuracy=1.5)
     with pytest.raises(Misuse, match=r"--accuracy is for --errors of one classifier .* learned regression"):
         errors(made("numbers"), accuracy=0.9)
     with pytest.raises(DataError, match="it does not know the class 'so-so'"):
-        errors(made("texts"), versus=made("validated"))
+        errors(made("texts"), second_run=made("validated"))
     long = write_table(
         tmp_path / "long.csv", [("abcdefabcdefabc", "x"), ("fedcbafedcbafed", "y")], ("source", "target")
     )
     with pytest.raises(DataError, match=r"no pair|no example in common|holds no pair"):
-        errors(made("pairs"), str(long), versus=made("short-pairs"), reading={"bad_rows": "skip"})
+        errors(made("pairs"), str(long), second_run=made("short-pairs"), reading={"bad_rows": "skip"})
 
 
 def test_several_labels(tmp_path: Path) -> None:
@@ -405,7 +405,7 @@ def test_several_labels(tmp_path: Path) -> None:
     view = errors(tmp_path / "bag")
     records = evaluate(tmp_path / "bag").records
     assert "Least expected labels" in titles(view)
-    both = errors(tmp_path / "bag", versus=tmp_path / "average")
+    both = errors(tmp_path / "bag", second_run=tmp_path / "average")
     right = sum(one["predicted"] == one["labels"] for one in records)
     assert panel(both, "bag and average, side by side").rows[0][3] == right
 

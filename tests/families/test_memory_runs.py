@@ -130,7 +130,7 @@ def test_texts_by_their_column(reader: LoadedPredictor, folder: Path) -> None:
     with pytest.raises(DataError, match=r": pass reading=\{'text': 'body'\}$"):
         gf.evaluate(reader, renamed)
     assert gf.evaluate(reader, renamed, reading={"text": "body"}).metrics == gf.evaluate(reader, frame).metrics
-    assert gf.errors(reader, frame, versus=reader.run).title
+    assert gf.errors(reader, frame, second_run=reader.run).title
     assert reader.predict(frame.iloc[:0]) == reader.predict([]) == []
 
 

@@ -40,7 +40,7 @@ LLAMA3_70B = {
     ids=["gpt2", "llama-2-7b"],
 )
 def test_published_numbers_of_parameters(shape: dict[str, Any], parameters: int) -> None:
-    found = plan(tokens=10**9, optimizer="adamw", gpus=8, **shape)
+    found = plan(training_tokens=10**9, optimizer="adamw", gpus=8, **shape)
     assert found.parameters == sum(found.parts.values()) == parameters
     copied = found.to_dict()["paper"]["ways"][0]
     assert copied["weights"] == pytest.approx(4 * parameters, rel=1e-6)
@@ -58,13 +58,13 @@ def test_a_translator_planned_on_gpus_has_the_defaults_of_a_gpu(tmp_path: Path) 
 @pytest.mark.slow
 def test_70_billion_parameters_on_96_gpus() -> None:
     """Of 80 GB each. On 64 they do not fit: embedding and head, 8 GiB of each kind, come together for a whole step."""
-    found = plan(tokens=10**12, optimizer="adamw", gpus=96, memory=80, batch_size=96, **LLAMA3_70B)
+    found = plan(training_tokens=10**12, optimizer="adamw", gpus=96, device_memory=80, batch_size=96, **LLAMA3_70B)
     assert found.parameters == sum(found.parts.values()) == 70_553_706_496
     assert found.paper is not None
     assert found.paper.least is not None
     way, again = found.paper.least
     assert (way.name, again) == (ALL, True)
-    few = plan(tokens=10**12, optimizer="adamw", gpus=8, memory=80, batch_size=8, **LLAMA3_70B)
+    few = plan(training_tokens=10**12, optimizer="adamw", gpus=8, device_memory=80, batch_size=8, **LLAMA3_70B)
     assert few.paper is not None
     assert few.paper.least is None
     needed = few.paper.gpus_needed
@@ -76,7 +76,7 @@ def test_70_billion_parameters_on_96_gpus() -> None:
 @pytest.mark.slow
 def test_floating_point_operations_are_six_for_each_weight_and_token() -> None:
     """And for attention twelve for each layer, width and token before it, as Kaplan et al. 2020 count."""
-    found = plan(tokens=10**9, gpus=8, batch_size=8, **LLAMA2_7B)
+    found = plan(training_tokens=10**9, gpus=8, batch_size=8, **LLAMA2_7B)
     tables = found.parts["word vectors"]
     assert found.work.products == found.parameters - tables - found.parts["norms"] + 32 * 2 * 4096 * 4096
     assert found.work.flops == 6 * found.work.products * 8 * 4096
@@ -89,7 +89,7 @@ def test_floating_point_operations_are_six_for_each_weight_and_token() -> None:
 
 @pytest.mark.slow
 def test_more_examples_take_more_activations_and_no_more_states() -> None:
-    one, two = (plan(tokens=10**9, gpus=4, batch_size=4 * rows, **GPT2_SMALL) for rows in (1, 2))
+    one, two = (plan(training_tokens=10**9, gpus=4, batch_size=4 * rows, **GPT2_SMALL) for rows in (1, 2))
     assert one.paper is not None
     assert two.paper is not None
     for less, more in zip(one.paper.ways, two.paper.ways, strict=True):
@@ -163,7 +163,9 @@ def test_what_is_exchanged() -> None:
 
 @pytest.mark.slow
 def test_time_and_cost_of_an_exchange_that_is_slower_than_computing() -> None:
-    quick, slow = (plan(tokens=10**9, gpus=1024, batch_size=1024, bandwidth=rate, price=2.0) for rate in (1e6, 0.01))
+    quick, slow = (
+        plan(training_tokens=10**9, gpus=1024, batch_size=1024, bandwidth=rate, price=2.0) for rate in (1e6, 0.01)
+    )
     assert quick.seconds is not None
     assert slow.seconds is not None
     assert slow.seconds > 10 * quick.seconds
@@ -174,12 +176,12 @@ def test_time_and_cost_of_an_exchange_that_is_slower_than_computing() -> None:
 
 def test_a_batch_that_cannot_be_shared() -> None:
     with pytest.raises(SettingError, match=r"batch_size 6 is too small for 8 GPUs .*: 8 or more"):
-        plan(tokens=10**6, gpus=8, batch_size=6)
+        plan(training_tokens=10**6, gpus=8, batch_size=6)
 
 
 @pytest.mark.parametrize("model", ["lstm", "cnn", "window"])
 def test_models_whose_layers_are_not_alike(model: str) -> None:
-    found = plan(tokens=10**7, gpus=2, model=model)
+    found = plan(training_tokens=10**7, gpus=2, model=model)
     assert found.paper is not None
     assert found.paper.least is not None
     assert found.seconds is not None
@@ -201,7 +203,7 @@ def test_what_goes_into_a_layer(data: str, bytes_each: int, tokens: int | None) 
 
 @pytest.mark.slow
 def test_data_on_paper() -> None:
-    found = plan("reverse-pairs:rows=200", gpus=4, memory=1, size="nano")
+    found = plan("reverse-pairs:rows=200", gpus=4, device_memory=1, size="nano")
     assert found.config.task == "translation"
     assert found.paper is not None
     assert found.work.tokens > 1000

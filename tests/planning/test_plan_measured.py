@@ -29,7 +29,7 @@ WAYS = {"ddp": COPIED, "fsdp": ALL}
 
 @cache
 def planned(case: str) -> Cluster:
-    paper = plan(tokens=10**6, gpus=4, vocab_size=VOCAB, **{**SETTINGS, **CASES[case]}).paper
+    paper = plan(training_tokens=10**6, gpus=4, vocab_size=VOCAB, **{**SETTINGS, **CASES[case]}).paper
     assert paper is not None
     return paper
 

@@ -205,13 +205,13 @@ def test_a_container_allows_less(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_a_batch_that_does_not_fit_is_cut() -> None:
-    found = plan(WRITING, memory=0.05, batch_size=32, **{"model.width": 64, "model.layers": 1})
+    found = plan(WRITING, device_memory=0.05, batch_size=32, **{"model.width": 64, "model.layers": 1})
     assert found.fit is not None
     assert found.needs is not None
     assert found.needs.peak > 0.9 * 0.05 * 2**30 >= found.fit.needs.peak
     assert found.advice == f"--training.accumulation_steps {found.fit.accumulation_steps}"
     assert found.advice in " ".join(found.words)
-    again = plan(WRITING, memory=0.05, batch_size=32, probe=False,
+    again = plan(WRITING, device_memory=0.05, batch_size=32, probe=False,
                  **{"model.width": 64, "model.layers": 1,
                     "training.accumulation_steps": found.fit.accumulation_steps})  # fmt: skip
     assert again.advice is None
@@ -237,7 +237,7 @@ def test_on_a_gpu_long_trainings_are_compiled_and_kernels_need_more() -> None:
 
 @pytest.mark.slow
 def test_nothing_fits() -> None:
-    found = plan(WRITING, memory=0.001)
+    found = plan(WRITING, device_memory=0.001)
     assert found.fit is not None
     assert found.fit.accumulation_steps == 0
     assert found.speed is None
@@ -385,7 +385,7 @@ def test_flops_per_picture() -> None:
 def test_groups_of_a_transformer() -> None:
     d, vocab, layers = 24, 260, 3
     sizes = {"model.width": d, "model.heads": 4, "model.hidden": 40, "model.layers": layers, "model.context": 17}
-    found = plan_models(tokens=1e6, models="lstm,transformer:gpt2", vocab_size=vocab, **sizes)
+    found = plan_models(training_tokens=1e6, models="lstm,transformer:gpt2", vocab_size=vocab, **sizes)
     lstm, transformer = found.models
     assert (lstm.width, lstm.layers) == (transformer.width, transformer.layers) == (d, layers)
     assert transformer.groups["embedding"] == (vocab + 17) * d

@@ -167,15 +167,15 @@ def test_metrics(everything: Client) -> None:
 def test_the_least_recently_used_is_let_go(writer: str, others: dict[str, str]) -> None:
     """Within so much memory, one of two fits at a time; both are answered."""
     largest = max(gf.load(run).parameters for run in (writer, others["classifier"]))
-    with gf.serve(writer, others["classifier"], port=0, memory=1.5 * 4 * largest / 2**30) as serving:
+    with gf.serve(writer, others["classifier"], port=0, model_memory=1.5 * 4 * largest / 2**30) as serving:
         client = Client(serving.url)
         for _ in range(2):
             for name in ("classifier", "writer"):
                 body = {"examples": ["good"], "run": name}
                 assert client.post("/api/predict", **body).status == 200
                 assert [one["id"] for one in client.get("/v1/models").json["data"] if one["loaded"]] == [name]
-    with pytest.raises(gf.GlassformerError, match=r"takes about .* GiB, more than --memory .* GiB"):
-        gf.serve(writer, memory=1e-6)
+    with pytest.raises(gf.GlassformerError, match=r"takes about .* GiB, more than --model-memory .* GiB"):
+        gf.serve(writer, model_memory=1e-6)
 
 
 # --- numbers that are not finite ---

@@ -123,7 +123,7 @@ def test_keys_are_never_logged(writer: str, tmp_path: Path) -> None:
         (["--host", "::"], "can be reached by others"),
         (["--port", "99999"], "--port is 99999"),
         (["--api-key-file", "nowhere"], "cannot read the key in nowhere"),
-        (["--memory", "0"], "--memory is 0"),
+        (["--model-memory", "0"], "--model-memory is 0"),
         (["--waiting", "0"], "--waiting is 0"),
         (["--timeout", "-1"], "--timeout is -1"),
         (["no-such-run"], "no-such-run"),
@@ -148,7 +148,7 @@ def test_a_port_in_use_and_an_empty_key(
 
 @pytest.mark.slow
 def test_an_address_that_others_reach_with_a_key_or_openly(writer: str) -> None:
-    for more in ({"api_key": KEY}, {"open": True}):
+    for more in ({"api_key": KEY}, {"no_auth": True}):
         with gf.serve(writer, host="0.0.0.0", port=0, **more) as serving:  # type: ignore[arg-type]
             assert Client(serving.url, KEY).get("/v1/models").status == 200
     assert is_loopback("127.0.0.1")

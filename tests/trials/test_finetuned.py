@@ -184,4 +184,4 @@ def test_a_plan(data: dict[str, str], writer: Path) -> None:
     with pytest.raises(SettingError, match="computed once"):
         plan(data["labels"], from_run=str(writer), probe=False, **{"training.last_blocks": 0})
     with pytest.raises(SettingError, match="needs DATA"):
-        plan(tokens=1e6, from_run=str(writer))
+        plan(training_tokens=1e6, from_run=str(writer))

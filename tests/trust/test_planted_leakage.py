@@ -61,7 +61,7 @@ LEAKS = {
     "near-copies": Leak(
         lambda words, chance: [words, changed(words, chance), changed(words, chance)],
         "texts are nearly the same as an earlier one",
-        {"data.near_duplicates": "apart"},
+        {"data.near_duplicates": "together"},
     ),
     "groups": Leak(
         lambda words, chance: [[words[0], *chance.sample(words, 6)] for _ in range(4)],

@@ -34,11 +34,13 @@ PARSER = Parser(
 
 def run(argv: list[str]) -> None:
     options = PARSER.read(argv)
-    with_errors = options.errors or options.versus is not None
+    with_errors = options.errors or options.second_run is not None
     if options.accuracy is not None and not with_errors:
         raise Misuse("--accuracy goes with --errors: it says how often a classifier's answers should be right")
     if options.precision != "fp32" and with_errors:
-        raise Misuse(f"--precision {options.precision} shows what it costs: it does not go with --errors or --versus")
+        raise Misuse(
+            f"--precision {options.precision} shows what it costs: it does not go with --errors or --second-run"
+        )
     if options.data is not None and options.file is not None:
         raise Misuse("DATA and --file are the same: give one of them")
     if options.out is not None and options.out.endswith((".html", ".json")) and not with_errors:

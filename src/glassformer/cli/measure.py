@@ -16,16 +16,20 @@ SCALING = Parser(
     parts="; ".join(f"{what} ({name})" for name, what in PARTS.items()),
     part_names=", ".join(PARTS),
 )
-ON_PAPER = ("gpus", "memory", "flops", "bandwidth", "price")
+ON_PAPER = ("gpus", "device_memory", "flops", "bandwidth", "price")
 
 
 def run_plan(argv: list[str]) -> None:
     options = PLAN.read(argv)
-    settings = training_settings(options, "plan", instead=", or --tokens N", needs_data=options.tokens is None)
+    settings = training_settings(
+        options, "plan", instead=", or --training-tokens N", needs_data=options.training_tokens is None
+    )
     check_out(options.out, ENDINGS)
     for name in ON_PAPER:
         if options.models is not None and getattr(options, name) is not None:
-            raise Misuse(f"--models lists parameters and FLOPs only; remove --{name}, or plan one --model")
+            raise Misuse(
+                f"--models lists parameters and FLOPs only; remove --{name.replace('_', '-')}, or plan one --model"
+            )
 
     from glassformer.verbs.plan import plan, plan_models
 
@@ -45,7 +49,7 @@ def training_words(argv: list[str]) -> str:
     rest = iter(argv)
     for word in rest:
         name, equals, _ = word.partition("=")
-        if name in ("--memory", "--out"):
+        if name in ("--device-memory", "--out"):
             if not equals:
                 next(rest, None)
         elif name not in ("--no-probe", "--json"):

@@ -12,7 +12,7 @@ NORMAL, EXACT = "normal", "exact"
 POINT, COMMA = ".", ","
 """Signs between a whole number and its fraction."""
 
-IGNORE, APART = "ignore", "apart"
+IGNORE, TOGETHER = "ignore", "together"
 
 BETWEEN_FILES = " + "
 """The separator of several files in `data.path`."""
@@ -57,8 +57,8 @@ class DataSettings:
     same_text: str = setting(NORMAL, choices=(NORMAL, EXACT))
     """keep copies of a text in one set; normal: also texts that differ only in letter case, white space, letter
     forms, lookalikes, invisible characters, HTML entities or zeros of decimals; exact: only equal texts"""
-    near_duplicates: str = setting(IGNORE, choices=(IGNORE, APART))
-    """treat texts that share more than half of their character n-grams as copies (together), or not (ignore)"""
+    near_duplicates: str = setting(IGNORE, choices=(IGNORE, TOGETHER))
+    """keep texts that share more than half of their character n-grams in one set (together), or not (ignore)"""
     encoding: str = setting("utf-8")
     """read text files in this encoding"""
     text: str | None = setting(None, metavar="COLUMN")

@@ -205,7 +205,7 @@ def near_finding(pairs: NDArray[np.int64], noun: str, texts: Sequence[str], line
     if not len(pairs):
         return []
     shown = " and ".join(f"'{shortened(texts[row])}' (line {lines[row]:,})" for row in pairs[0].tolist())
-    return [f"{near_in_words(pairs, noun)}: {shown}; --data.near_duplicates apart keeps such {noun}s in one part"]
+    return [f"{near_in_words(pairs, noun)}: {shown}; --data.near_duplicates together keeps such {noun}s in one part"]
 
 
 KEPT_TOGETHER = "and in one part with it (data.near_duplicates)"

@@ -128,23 +128,23 @@ def record_rows(records: Records, columns: Sequence[str]) -> Rows:
 # --- views ---
 
 
-def check_request(run: AnyRun, versus: AnyRun | None, accuracy: float | None) -> None:
+def check_request(run: AnyRun, second_run: AnyRun | None, accuracy: float | None) -> None:
     """Raise `Misuse` for options that do not fit the run or the two runs."""
     if accuracy is not None and not 0 < accuracy < 1:
         raise Misuse(f"--accuracy {accuracy:g} is the share of answers that should be right: between 0 and 1, as 0.95")
     first = opened_run(run)
     family = FAMILIES[first.config().task]
-    if accuracy is not None and (versus is not None or family.label_kind != CLASS):
+    if accuracy is not None and (second_run is not None or family.label_kind != CLASS):
         alone = "" if family.label_kind == CLASS else f" ({first.path} learned {family.task})"
         raise Misuse(f"--accuracy is for --errors of one classifier{alone}: leave it out")
-    if versus is None:
+    if second_run is None:
         return
-    second = opened_run(versus)
+    second = opened_run(second_run)
     other = FAMILIES[second.config().task]
     if other is not family:
         raise Misuse(
-            f"--versus {second.path}: it learned {other.task}, and {first.path} {family.task}: only runs of one task "
-            "can be compared"
+            f"--second-run {second.path} learned {other.task}, and {first.path} {family.task}: only runs of one "
+            "task can be compared"
         )
 
 
@@ -168,9 +168,9 @@ def error_view(evaluated: EvaluatedPart, accuracy: float | None = None) -> View:
     )
 
 
-def comparison_view(first: EvaluatedPart, versus: AnyRun, options: EvaluateOptions, device: str = "auto") -> View:
+def comparison_view(first: EvaluatedPart, second_run: AnyRun, options: EvaluateOptions, device: str = "auto") -> View:
     """Return the view of the differences between the errors of two runs."""
-    second = loaded_run(versus, device)
+    second = loaded_run(second_run, device)
     family = first.loaded.family
     part = shared_part(family, first, second, options)
     try:

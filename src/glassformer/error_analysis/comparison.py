@@ -60,7 +60,7 @@ def shared_part(family: Family, first: EvaluatedPart, second: Loaded, options: E
 
 @shared_part.register
 def refuse_masked_models(family: MaskedFamily, first: EvaluatedPart, second: Loaded, options: EvaluateOptions) -> Any:
-    raise Misuse("--versus is not for masked language models: glassformer compare --runs sets them side by side")
+    raise Misuse("--second-run is not for masked language models: glassformer compare --runs sets them side by side")
 
 
 @shared_part.register
@@ -74,7 +74,7 @@ def shared_examples(
     if _read_alike(first.loaded, second, part):
         return part
     if path is None:
-        raise Misuse(f"--versus {second.run.path} reads other columns: name the DATA to compare the two on")
+        raise Misuse(f"--second-run {second.run.path} reads other columns: name the DATA to compare the two on")
     try:
         again = family.whole_part(second, replace(options, data=path, part=None))
     except DataError:
@@ -93,7 +93,7 @@ def _refuse_unknown(first: EvaluatedPart, second: LoadedPredictor) -> None:
         for name in record.get(LABELS, [record["label"]] if "label" in record else []):
             if name not in known:
                 raise DataError(
-                    f"--versus {second.run.path}: it does not know the class '{name}' ({first.part.origin}, line "
+                    f"--second-run {second.run.path}: it does not know the class '{name}' ({first.part.origin}, line "
                     f"{line:,}); it knows {listed(names)}"
                 )
 

@@ -38,7 +38,7 @@ class AvailableMemory:
 def available_memory(device: torch.device, memory: float | None = None) -> AvailableMemory:
     """`memory`: so many GiB, whatever this machine has."""
     if memory is not None:
-        return AvailableMemory(int(memory * 2**30), "given with --memory")
+        return AvailableMemory(int(memory * 2**30), "given with --device-memory")
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return AvailableMemory(free, f"free on {torch.cuda.get_device_name(device)}")

@@ -156,9 +156,9 @@ def from_tokens(flags: dict[str, Any], config: str | Path | None, tokens: int, *
     said = {**file, **flags}
     family = FAMILIES[said.get("task") or DEFAULT_TASK]
     if not family.predicts_next:
-        raise SettingError(f"--tokens is for language models: a plan for {family.task} needs DATA")
+        raise SettingError(f"--training-tokens is for language models: a plan for {family.task} needs DATA")
     if said.get("model.from_run") is not None:
-        raise SettingError("--tokens is for models that begin anew: a plan with --from needs DATA")
+        raise SettingError("--training-tokens is for models that begin anew: a plan with --from needs DATA")
     if all(said.get(budget) is None for budget in BUDGETS):
         flags = {**flags, "training.epochs": 1}
     resolved = resolve(file, flags)

@@ -59,7 +59,7 @@ class ServedRuns:
         for name, run in self.runs.items():
             if memory is not None and self.bytes_of(name) > memory:
                 needed = f"{self.bytes_of(name) / 2**30:.2g} GiB"
-                raise Misuse(f"{run.path} takes about {needed}, more than --memory {memory / 2**30:.3g} GiB")
+                raise Misuse(f"{run.path} takes about {needed}, more than --model-memory {memory / 2**30:.3g} GiB")
         self._lock = threading.Lock()
         self._over = False
 

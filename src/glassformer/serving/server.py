@@ -174,8 +174,8 @@ def serve(
     host: str = HOST,
     port: int = PORT,
     api_key: str | None = None,
-    open: bool = False,
-    memory: float | None = None,
+    no_auth: bool = False,
+    model_memory: float | None = None,
     device: str = "auto",
     precision: str = "fp32",
     waiting: int = WAITING,
@@ -185,21 +185,22 @@ def serve(
     """Serve runs over HTTP; gives the server, which runs until it is stopped.
 
     OpenAI's clients work under `/v1`; what runs can be asked beside is under `/api`, and described at `/docs`. An
-    address that others can reach needs an `api_key`, unless `open`. `memory`: GiB that loaded runs may take together.
-    `waiting`: requests that may wait for a run, `timeout`: seconds that one may take. `port` 0 takes any that is free.
+    address that others can reach needs an `api_key`, unless `no_auth`. `model_memory`: maximum of all loaded runs in
+    GiB. `waiting`: requests that may wait for a run, `timeout`: seconds that one may take. `port` 0: any free
+    port.
     """
     if not 0 <= port <= 65535:
         raise Misuse(f"--port is {port}, but must lie between 0 and 65535")
-    for option, value in (("--memory", memory), ("--waiting", waiting), ("--timeout", timeout)):
+    for option, value in (("--model-memory", model_memory), ("--waiting", waiting), ("--timeout", timeout)):
         if value is not None and not value > 0:
             raise Misuse(f"{option} is {value:g}, but must be above 0")
     if api_key is not None and (len(api_key) < MIN_KEY_CHARS or not api_key.isascii() or not api_key.isprintable()):
         raise Misuse(f"an API key is at least {MIN_KEY_CHARS} plain characters")
-    if api_key is None and not open and not is_loopback(host):
+    if api_key is None and not no_auth and not is_loopback(host):
         keys = "--api-key-file FILE or GLASSFORMER_API_KEY"
-        raise Misuse(f"{host} can be reached by others: give a key ({keys}), or pass --open")
+        raise Misuse(f"{host} can be reached by others: give a key ({keys}), or pass --no-auth")
     check_runs(runs)
-    limit = None if memory is None else int(memory * 2**30)
+    limit = None if model_memory is None else int(model_memory * 2**30)
     served = ServedRuns(runs, device=device, precision=precision, memory=limit, waiting=waiting)
     server = Server(served, timeout)
     serving = Serving(server, application(server, host, api_key), host, port)

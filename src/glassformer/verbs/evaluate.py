@@ -59,7 +59,7 @@ def errors(
     run: AnyRun,
     data: Any = None,
     *,
-    versus: AnyRun | None = None,
+    second_run: AnyRun | None = None,
     accuracy: float | None = None,
     device: str = "auto",
     say: Say = say,
@@ -67,25 +67,25 @@ def errors(
 ) -> View:
     """Where a run is wrong on `data`, or without it on a part of its own: test if it has one, else validation.
 
-    `versus`: a second run of the same task, judged on the same examples. `accuracy`: which share of a classifier's
+    `second_run`: a second run of the same task, judged on the same examples. `accuracy`: which share of a classifier's
     answers should be right (0.95); the view tells below which probability a person should look instead. The rest is
     as in `evaluate`.
     """
     options = _options("errors", data, arguments)
-    return evaluate_errors(run, options, versus=versus, accuracy=accuracy, device=device)[1]
+    return evaluate_errors(run, options, second_run=second_run, accuracy=accuracy, device=device)[1]
 
 
 def evaluate_errors(
     run: AnyRun,
     options: EvaluateOptions,
     *,
-    versus: AnyRun | None,
+    second_run: AnyRun | None,
     accuracy: float | None,
     device: str,
 ) -> tuple[Evaluation, View]:
     """How good a run is, with a view of where it is wrong, or of what only one of two runs gets."""
-    check_request(run, versus, accuracy)
+    check_request(run, second_run, accuracy)
     evaluated = evaluate_run(run, options, device)
-    if versus is None:
+    if second_run is None:
         return evaluated.evaluation, error_view(evaluated, accuracy)
-    return evaluated.evaluation, comparison_view(evaluated, versus, options, device)
+    return evaluated.evaluation, comparison_view(evaluated, second_run, options, device)

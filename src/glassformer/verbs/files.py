@@ -318,7 +318,7 @@ def write_vectors(
     """Write the vectors of `count` texts; return how many texts there are, and how many have no vector."""
     is_array = isinstance(out, str) and kind_of(Path(out)) == ARRAY
     if is_array and tokens and count > 1:
-        raise Misuse(f"{count} texts of different lengths make no array: with --tokens, use .jsonl")
+        raise Misuse(f"{count} texts of different lengths make no array: with --per-token, use .jsonl")
     counts = InputCounts(count)
     rows = _embedded(loaded, chunks, counts, tokens=tokens)
     if isinstance(out, str) and is_array:

@@ -30,8 +30,8 @@ def plan(
     data: str | Path | None = None,
     *,
     gpus: int | None = None,
-    memory: float | None = None,
-    tokens: float | None = None,
+    device_memory: float | None = None,
+    training_tokens: float | None = None,
     flops: float | None = None,
     bandwidth: float | None = None,
     price: float | None = None,
@@ -40,28 +40,28 @@ def plan(
     say: Say = say,
     **settings: Any,
 ) -> Plan:
-    """What a training with these settings, those of `train`, will take.
+    """Estimate memory, speed and time of a training run with these settings, which are those of `train`.
 
-    `probe`: with the speed of a few seconds of it. `memory`: so many GiB instead of what this machine has. `gpus`: on
-    paper, for so many GPUs that need not be here; then `memory` is that of each, `flops` the TFLOP/s that each reaches,
-    `bandwidth` the GB/s that come to each from others, and `price` that of an hour of one. `tokens`: a language model
-    on so many tokens, instead of data, also on paper.
+    `probe`: measure the speed for a few seconds. `device_memory`: plan for this many GiB instead of the free memory.
+    `gpus`: compute the estimate for this many GPUs, which need not exist here. `device_memory` is then the memory of
+    each in GiB, `flops` its speed in TFLOP/s, `bandwidth` the GB/s between GPUs and `price` the cost of a GPU hour.
+    `training_tokens`: plan a language model on this many tokens instead of data, also without this machine.
     """
     paper = {"--flops": flops, "--bandwidth": bandwidth, "--price": price}
-    _check(data, gpus, tokens, {"--memory": memory, **paper})
+    _check(data, gpus, training_tokens, {"--device-memory": device_memory, **paper})
     said = next((flag for flag, value in paper.items() if value is not None), None)
-    if said is not None and gpus is None and tokens is None:
-        raise Misuse(f"{said} goes with --gpus or --tokens: here the speed is measured")
+    if said is not None and gpus is None and training_tokens is None:
+        raise Misuse(f"{said} goes with --gpus or --training-tokens: here the speed is measured")
     flags = flags_of(data, settings)
-    if tokens is not None:
-        planned = from_tokens(flags, config, int(tokens), gpus=gpus or 1)
+    if training_tokens is not None:
+        planned = from_tokens(flags, config, int(training_tokens), gpus=gpus or 1)
     else:
         planned = from_data(flags, config, gpus=gpus)
-    if gpus is not None or tokens is not None:
+    if gpus is not None or training_tokens is not None:
         gpus = gpus or 1
         bandwidth = bandwidth or (IN_NODE if gpus <= NODE else BETWEEN_NODES)
-        return cluster_plan(planned, gpus, memory or GPU_MEMORY, flops or GPU_SPEED, bandwidth, price)
-    return local_plan(planned, memory, probe)
+        return cluster_plan(planned, gpus, device_memory or GPU_MEMORY, flops or GPU_SPEED, bandwidth, price)
+    return local_plan(planned, device_memory, probe)
 
 
 @check_arguments
@@ -70,7 +70,7 @@ def plan_models(
     data: str | Path | None = None,
     *,
     models: str | Iterable[str],
-    tokens: float | None = None,
+    training_tokens: float | None = None,
     config: str | Path | None = None,
     say: Say = say,
     **settings: Any,
@@ -78,9 +78,9 @@ def plan_models(
     """Return the parameters of several models side by side, and the FLOPs of each per token (without text, per row).
 
     `models`: names with commas between them, or a list of names, as `train` takes `model`. A setting of `model` goes to
-    the models that have it. `tokens`: number of tokens for language models, instead of data.
+    the models that have it. `training_tokens`: number of tokens for language models, instead of data.
     """
-    _check(data, None, tokens, {})
+    _check(data, None, training_tokens, {})
     names, flags = _model_names(models), flags_of(data, settings)
     if "model.encoder" in flags:
         raise Misuse("--model and --models: give one of them")
@@ -96,7 +96,9 @@ def plan_models(
         own |= {"model.encoder": encoder, **{f"model.{key}": value for key, value in variant.items()}}
         with listening(None if name == names[0] else silent):  # the data is the same
             planned = (
-                from_data(own, config, gpus=None) if tokens is None else from_tokens(own, config, int(tokens), gpus=1)
+                from_data(own, config, gpus=None)
+                if training_tokens is None
+                else from_tokens(own, config, int(training_tokens), gpus=1)
             )
         sizes.append(model_size(name, planned))
     notes = [f"{key} applies to {', '.join(some)}." for key, some in users.items() if len(some) < len(names)]
@@ -111,11 +113,13 @@ def _model_names(models: str | Iterable[str]) -> list[str]:
     return names
 
 
-def _check(data: str | Path | None, gpus: int | None, tokens: float | None, more: Mapping[str, float | None]) -> None:
-    if data is not None and tokens is not None:
-        raise Misuse("DATA is read and its tokens counted, --tokens stands for data that nobody has read: give one")
-    for flag, value in {"--gpus": gpus, "--tokens": tokens, **more}.items():
+def _check(
+    data: str | Path | None, gpus: int | None, training_tokens: float | None, more: Mapping[str, float | None]
+) -> None:
+    if data is not None and training_tokens is not None:
+        raise Misuse("DATA and --training-tokens both set the number of tokens: give one of them")
+    for flag, value in {"--gpus": gpus, "--training-tokens": training_tokens, **more}.items():
         if value is not None and not 0 < value < math.inf:
             raise Misuse(f"{flag} is {value:g}, but must be above 0 and finite")
-    if tokens is not None and tokens < 1:
-        raise Misuse(f"--tokens is {tokens:g}, but must be 1 or more")
+    if training_tokens is not None and training_tokens < 1:
+        raise Misuse(f"--training-tokens is {training_tokens:g}, but must be 1 or more")

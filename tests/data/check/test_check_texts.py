@@ -41,7 +41,7 @@ def test_documents(tmp_path: Path) -> None:
     assert found.findings == [
         "1 document is empty and would be left out: number 2",
         f"1 document repeats an earlier document (1 of them written differently: {DIFFERENCES}): number 3",
-        "1 document is nearly the same as an earlier one; --data.near_duplicates apart keeps such documents in one "
+        "1 document is nearly the same as an earlier one; --data.near_duplicates together keeps such documents in one "
         "part",
     ]
     assert checked(file, "exact").counts["repeated_documents"] == 0

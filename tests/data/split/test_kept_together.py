@@ -24,7 +24,7 @@ from glassformer.data.split.pairs import split_pairs
 CLASSES = Columns("text", "label", "class", "")
 FIFTH = DataSettings(validation_fraction=0.2, test_fraction=0.1)
 EXACT = dataclasses.replace(FIFTH, same_text="exact")
-APART = dataclasses.replace(FIFTH, near_duplicates="apart")
+TOGETHER = dataclasses.replace(FIFTH, near_duplicates="together")
 LETTERS = f"written differently: {DIFFERENCES}"
 
 
@@ -145,26 +145,26 @@ def homes(parts: dict[str, Labelled]) -> list[set[str]]:
 
 def test_near_duplicates_are_kept_together_where_that_is_wanted() -> None:
     data = table(near_copies(50))
-    corpus = split_table(data, CLASSES, APART)
+    corpus = split_table(data, CLASSES, TOGETHER)
     assert all(len(names) == 1 for names in homes(corpus.parts))
     assert any(len(names) > 1 for names in homes(split_table(data, CLASSES, FIFTH).parts))
     assert "50 texts are nearly the same as an earlier one and in one part with it (data.near_duplicates)" in (
         corpus.remarks
     )
     assert (
-        shared(split_table(table(in_three_cases(40)), CLASSES, dataclasses.replace(APART, same_text="exact")).parts)
+        shared(split_table(table(in_three_cases(40)), CLASSES, dataclasses.replace(TOGETHER, same_text="exact")).parts)
         == 0
     )
 
 
 def test_near_duplicates_among_documents_and_pairs() -> None:
     texts = near_copies(50)
-    documents = split_texts(Source("rows", lambda: (iter([text]) for text in texts)), APART)
+    documents = split_texts(Source("rows", lambda: (iter([text]) for text in texts)), TOGETHER)
     for part in documents.parts.values():
         chosen = np.flatnonzero(part.chosen)
         assert (np.bincount(chosen // 2)[np.unique(chosen // 2)] == 2).all()
     assert "50 documents are nearly the same" in documents.report()
-    pairs = split_pairs(Table("a.tsv", {"en": texts, "de": texts}, list(range(2, 102))), "en", "de", APART)
+    pairs = split_pairs(Table("a.tsv", {"en": texts, "de": texts}, list(range(2, 102))), "en", "de", TOGETHER)
     assert all(len(names) == 1 for names in homes(pairs.parts))
 
 
@@ -202,7 +202,7 @@ def test_check_names_other_letters_and_near_duplicates() -> None:
     text, copy = near_copies(1)
     assert near == (
         f"3 texts are nearly the same as an earlier one: '{text}' (line 2) and '{copy}' (line 62); "
-        "--data.near_duplicates apart keeps such texts in one part"
+        "--data.near_duplicates together keeps such texts in one part"
     )
     assert check_table(table(in_three_cases(20)), CLASSES, settings=EXACT).counts["repeated_texts"] == 0
 

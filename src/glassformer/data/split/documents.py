@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from glassformer.config.data_section import APART, EXACT
+from glassformer.config.data_section import EXACT, TOGETHER
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
 from glassformer.data.io.source import Chunk, Source, open_source
@@ -139,7 +139,7 @@ Division = tuple[dict[str, TextPart], str]
 
 def split_texts(source: Source, settings: DataSettings) -> TextCorpus:
     """Divide a source: hold out the end of a single text or whole documents, and add the files of parts."""
-    found = survey(source, near_duplicates=settings.near_duplicates == APART)
+    found = survey(source, near_duplicates=settings.near_duplicates == TOGETHER)
     files, fractions = base.requested_parts(settings)
     refuse_joining(source.name, settings)
     divide = _split_tail if found.filled.sum() == 1 else _split_documents
@@ -192,7 +192,7 @@ def _split_documents(found: Survey, fractions: dict[str, float], settings: DataS
     """Divide documents; equal ones stay together, and as requested near-duplicates."""
     digests = found.digests[found.filled]
     groups, near = base.number_values(_same(found, settings)[found.filled]), NO_PAIRS
-    if settings.near_duplicates == APART:
+    if settings.near_duplicates == TOGETHER:
         keys, sketches = found.keys[found.filled], list(itertools.compress(found.sketches, found.filled))
         near = near_duplicates(keys, sketches.__getitem__)
         groups = base.group_rows(keys, pairs=near.tolist())

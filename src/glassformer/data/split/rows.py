@@ -11,7 +11,7 @@ from typing import ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.config.data_section import APART, ERROR, EXACT
+from glassformer.config.data_section import ERROR, EXACT, TOGETHER
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
 from glassformer.data import same_text
@@ -202,7 +202,7 @@ def split_rows(
     is_mixed = whole.has_text and (bool(whole.columns) or whole.pixels is not None)
     digests = same if is_mixed else whole.digests  # the exact letters, so that both rules draw alike
     texts, near = base.number_values(same), same_text.NO_PAIRS
-    if settings.near_duplicates == APART:
+    if settings.near_duplicates == TOGETHER:
         near = whole.near_duplicates()
         texts = base.group_rows(whole.keys, pairs=near.tolist())
     fractions = base.requested_parts(settings)[1]
