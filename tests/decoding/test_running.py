@@ -7,7 +7,7 @@ import torch
 
 from glassformer.config.messages import listening
 from glassformer.decoding.options import Sampling
-from glassformer.decoding.running import DRAWS, LIKELIEST, Request, RunningBatch, Written
+from glassformer.decoding.running import DRAWS, MAX_ALTERNATIVES, Request, RunningBatch, Written
 from glassformer.decoding.sampling import GREEDY
 from glassformer.models.modules import LanguageModel
 from helpers.writing import CONTEXT, SAMPLED, VOCAB, by_hand, every_model, model_of, prompt_of
@@ -142,7 +142,7 @@ def test_tokens_come_with_their_log_probabilities_where_asked() -> None:
         wanted = model(torch.tensor([text]))[0, -1].log_softmax(-1)
         token, logprob, likeliest = written[0]
         assert logprob == pytest.approx(wanted[token].item(), abs=1e-4)
-        best = wanted.topk(min(LIKELIEST, VOCAB))
+        best = wanted.topk(min(MAX_ALTERNATIVES, VOCAB))
         assert [value for _, value in likeliest] == pytest.approx(best.values.tolist(), abs=1e-4)
         assert likeliest[0][0] == best.indices[0]
         assert written[1] == Written(written[1].token)

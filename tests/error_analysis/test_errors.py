@@ -270,7 +270,7 @@ def test_of_very_many_tokens_some_windows_are_kept(
     made: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = evaluate(made("letters"))
-    monkeypatch.setattr("glassformer.tasks.language_model.MOST_KEPT", 100)
+    monkeypatch.setattr("glassformer.tasks.language_model.MAX_TOKEN_LOSSES", 100)
     some = evaluate(made("letters"))
     assert some.metrics == whole.metrics
     assert 32 <= len(some.arrays["loss"]) <= 132

@@ -114,7 +114,7 @@ def same(one: Evaluation, other: Evaluation) -> None:
 
 def main() -> None:
     language_model.TOKENS_AT_ONCE = 28
-    language_model.MOST_KEPT = 50  # of every so-manieth window
+    language_model.MAX_TOKEN_LOSSES = 50  # of every n-th window
     inputs.MIN_BATCH_TOKENS = texts.TOKENS_AT_ONCE = translate.TOKENS_AT_ONCE = 30
     torch.set_num_threads(1)
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])

@@ -1,1 +1,1 @@
-"""From scores to tokens, one at a time, without computing the past again."""
+"""Decoding: from scores to tokens, one at a time, with cached states."""

@@ -1,4 +1,4 @@
-"""Beam search: the most probable texts that a translator, or a language model after a prompt, can be found to write."""
+"""Beam search for translations, and for continuations of a language model."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -16,37 +16,39 @@ from glassformer.models.cuda_graph import Recorder, extent_of
 from glassformer.models.modules import LanguageModel, Seq2Seq, device_of
 
 CHECKED_EVERY = 8
-"""Steps after which a GPU is asked whether any search is still open."""
+"""Number of steps after which the host checks whether any search is still open."""
 
 Watch = Callable[[Tensor, Tensor, Tensor, Tensor], None]
-"""Hears of each step: the scores of the texts that live (n×k), the log-probabilities of what may follow each (n×k×V),
-and what was chosen: its scores (n×K, −∞: an empty place), and where it stands among n×(k·V).
+"""Observer of each step.
+
+It receives the scores of the living hypotheses (n×k), the log-probabilities of their next tokens (n×k×V), the scores of
+the chosen continuations (n×K, −∞ for an empty place), and their indices among n×(k·V).
 """
 
 
 class Marks(NamedTuple):
-    """Tokens that begin and end the texts of a translator."""
+    """Tokens that begin and end the texts of a translation model."""
 
     opening: Sequence[int]
-    """The tokens after which every text is written: START, or several."""
+    """Tokens before every text: START, or several."""
     end: int
     never: Sequence[int] = ()
-    """Ids that are never written."""
+    """Ids that are never generated."""
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A text that was written."""
+    """A generated text."""
 
     ids: list[int]
-    """The tokens without START and END."""
+    """Tokens without START and END."""
     score: float
-    """The sum of its tokens' log-probabilities, END's included."""
+    """Sum of the log-probabilities of its tokens, including END."""
     ended: bool
-    """It came to its END; otherwise it was cut at the length allowed."""
+    """Whether it ends with END; otherwise it reached the maximum length."""
 
     def rank(self, length_penalty: float) -> float:
-        """The score by which it is ranked among others: END counts as a token."""
+        """Return the length-normalised score; END counts as a token."""
         return self.score / max(1, len(self.ids) + self.ended) ** length_penalty
 
 
@@ -64,10 +66,12 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """Return the `how.best` texts of each source, best first by score / length ** length_penalty (END counts).
 
-    The `how.beam` best continuations are followed; one that ends leaves its place empty. The greedy path always has a
-    place, so that no beam finds worse than greedy does, and a beam of 1 is greedy. `most`: maximum number of tokens for
-    each source, END included, and never more than the decoder was made for. `fixed`: as of a `RunningBatch`. `watch`:
-    is called for every step, none of which is then replayed.
+    The search follows the `how.beam` best continuations. A continuation that ends leaves its place empty. The greedy
+    path always keeps a place, so that a beam never finds a worse text than greedy search, and a beam of 1 is greedy.
+
+    - `most`: maximum number of tokens per source, END included, limited by the decoder's context;
+    - `fixed`: see `RunningBatch`;
+    - `watch`: called at every step, which disables replaying of recorded steps.
     """
     if not len(source):
         return []
@@ -97,10 +101,11 @@ def beam_continuation(
     fixed: bool | None = None,
     watch: Watch | None = None,
 ) -> Hypothesis:
-    """The best text that goes on from a prompt, by score / length; a beam of 1 is greedy.
+    """Return the best continuation of a prompt by score / length; a beam of 1 is greedy.
 
-    `most`: tokens at most, END included; prompt and text but for its last token must fit the model's context. `ends`:
-    ids that end a text. `watch`: as of `beam_search`.
+    - `most`: maximum number of tokens, END included. The prompt and all but the last token must fit the context;
+    - `ends`: ids that end a text;
+    - `watch`: see `beam_search`.
     """
     search = _Search(model, [most], Search(beam), ends, watch)
     room = len(prompt) + most - 1
@@ -115,20 +120,20 @@ def score_dtype(model: Seq2Seq | LanguageModel) -> torch.dtype:
 
 
 class _Beams:
-    """A search over a model, whose state follows the texts that live."""
+    """A beam search with its model and the model's state, whose rows follow the living hypotheses."""
 
     def __init__(
         self, search: "_Search", model: Seq2Seq | LanguageModel, state: State, never: Sequence[int], fixed: bool | None
     ) -> None:
         self.search, self.model, self.state = search, model, state
         wants_fixed = search.living.device.type == "cuda" if fixed is None else fixed
-        self._fixed = wants_fixed and search.watch is None  # a replayed step calls no function
+        self._fixed = wants_fixed and search.watch is None  # a replayed step would not call `watch`
         self._never = torch.tensor(list(never), dtype=torch.long, device=search.living.device)
         self._last = torch.empty(0)
-        """The last token of each row."""
+        """Last token of each row."""
 
     def run(self, tokens: Int[Tensor, "N T"], room: int) -> list[list[Hypothesis]]:
-        """Search on from a state that has read nothing of `tokens` yet, a row for each source. `room`: of the state."""
+        """Search from a state that has not read `tokens` (a row per source); `room` is the capacity of the state."""
         search, length = self.search, tokens.shape[1]
         parents, chosen = self._choose(tokens)
         self.state, self._last = self.state.expand_beams(search.beam).reorder(self._rows(parents)), chosen.flatten()
@@ -140,17 +145,17 @@ class _Beams:
                 if not open_sources:
                     break
                 if not fixed and 2 * open_sources <= len(search.open):
-                    self._leave_behind()
+                    self._drop_finished()
             if fixed:
                 extent = extent_of(length + step, room, smallest=16)
                 self.state.fix(extent)
                 recorder.run(extent)
             else:
                 self._advance()
-        return search.found()
+        return search.results()
 
     def _choose(self, tokens: Int[Tensor, "B T"]) -> tuple[Int[Tensor, "n K"], Int[Tensor, "n K"]]:
-        """Read tokens, and choose for each place the next one and the place it follows."""
+        """Read tokens and return the parent place and the next token for each place."""
         search = self.search
         scores = self.model.head(self.model.extend(tokens, self.state)[:, -1])
         chances = scores.to(search.living.dtype).log_softmax(-1).index_fill_(-1, self._never, -torch.inf)
@@ -166,17 +171,17 @@ class _Beams:
         firsts = torch.arange(len(parents), device=parents.device).unsqueeze(1) * parents.shape[1]
         return (firsts + parents).flatten()
 
-    def _leave_behind(self) -> None:
-        """Go on without the sources that are done: they are half of all."""
-        kept = self.search.leave_behind().repeat_interleave(self.search.beam).nonzero().squeeze(1)
-        self.state, self._last = self.state.select(kept), self._last[kept]
+    def _drop_finished(self) -> None:
+        """Drop the finished sources, at least half of all."""
+        unfinished = self.search.drop_finished().repeat_interleave(self.search.beam).nonzero().squeeze(1)
+        self.state, self._last = self.state.select(unfinished), self._last[unfinished]
 
 
 class _Search:
-    """Which texts live, which are finished, and how each token came to stand after the one before it.
+    """The living and finished hypotheses, and the parent of each token.
 
-    N sources in all, n of them still in the batch, K places each. Everything is kept as it falls and put together at
-    the end: `tokens` and `parents` say for each step and place which token stands there, and after which place.
+    There are N sources, of which n are still in the batch, with K places each. `tokens` and `parents` record the token
+    and the parent place for each step and place. The texts are assembled at the end.
     """
 
     def __init__(
@@ -193,22 +198,22 @@ class _Search:
         count = len(most)
         powers = [float(length) ** how.length_penalty for length in range(max(most) + 1)]
         self.divisors = torch.tensor(powers, dtype=dtype, device=device)
-        """What a score is divided by, for each length."""
+        """Divisor of a score by length."""
         self.who = torch.arange(count, device=device)
-        """The numbers of the sources in the batch."""
+        """Numbers of the sources in the batch."""
         self.most = torch.tensor(most, device=device)
         self.living: Float[Tensor, "n K"] = torch.zeros(count, beam, dtype=dtype, device=device)
-        """The score of the text in each place; −∞: an empty place."""
+        """Score of the hypothesis in each place; −∞ for an empty place."""
         self.greedy = torch.zeros(count, dtype=torch.long, device=device)
-        """The place of the greedy path."""
+        """Place of the greedy path."""
         self.greedy_lives = torch.ones(count, dtype=torch.bool, device=device)
         self.open = torch.ones(count, dtype=torch.bool, device=device)
-        """Which sources in the batch are not done."""
+        """Whether each source in the batch is unfinished."""
         self.steps = torch.zeros(1, dtype=torch.long, device=device)
-        """How many there were. One number in a row: an index without any axis would be asked of the device."""
+        """Number of steps, as a tensor of one axis: a 0-d index would synchronise with the device."""
         self.tokens = torch.zeros(max(most), count, beam, dtype=torch.long, device=device)
         self.parents = torch.zeros_like(self.tokens)
-        # finished texts of each source, in the order in which they finished; the last place is for those that did not
+        # finished texts of each source in the order of finishing; unfinished ones write to the unused last column
         self.finished = torch.zeros(count, dtype=torch.long, device=device)
         self.totals = torch.full((count, beam + 1), -torch.inf, dtype=dtype, device=device)
         self.ranks = torch.full_like(self.totals, -torch.inf)
@@ -216,7 +221,7 @@ class _Search:
         self.last_place = torch.zeros_like(self.last_step)
 
     def step(self, chances: Float[Tensor, "n k V"]) -> tuple[Int[Tensor, "n K"], Int[Tensor, "n K"]]:
-        """One token more: for each place its token, and the place it follows."""
+        """Take one step; return the parent place and the token for each place."""
         totals, index = self._choose(chances)
         if self.watch is not None:
             self.watch(self.living[:, : chances.shape[1]], chances, totals, index)
@@ -230,32 +235,32 @@ class _Search:
         self._finish(totals, done)
         self.living.copy_(totals.masked_fill(done, -torch.inf))
         self.greedy_lives &= ~done.gather(1, self.greedy.unsqueeze(1)).squeeze(1)
-        # no further token can raise a score, and none can come after the last that is allowed
+        # further tokens cannot raise a score, and the length is bounded
         reachable = self.living.amax(1) / self.divisors[self.most[self.who]]
         self.open.copy_(reachable > self.ranks[self.who, : self.beam].topk(self.best).values[:, -1])
         self.living.masked_fill_(~self.open.unsqueeze(1), -torch.inf)
         return parents, tokens
 
     def _choose(self, chances: Float[Tensor, "n k V"]) -> tuple[Float[Tensor, "n K"], Int[Tensor, "n K"]]:
-        """The best continuations, for as many places as are left, the greedy one among them; −∞: an empty place."""
+        """Return the best continuations for the remaining places, including the greedy one; −∞ for an empty place."""
         sources, places, vocab = chances.shape
         joint = (self.living[:, :places].unsqueeze(-1) + chances).flatten(1)
         totals, index = joint.topk(min(self.beam, places * vocab))
         missing = (0, self.beam - totals.shape[1])
         totals = F.pad(totals, missing, value=-torch.inf)
         index = F.pad(index, missing)
-        left = (self.beam - self.finished[self.who]).unsqueeze(1)
-        rank = torch.arange(self.beam, device=left.device)
-        totals = totals.masked_fill(rank >= left, -torch.inf)
+        remaining = (self.beam - self.finished[self.who]).unsqueeze(1)
+        rank = torch.arange(self.beam, device=remaining.device)
+        totals = totals.masked_fill(rank >= remaining, -torch.inf)
 
-        every = torch.arange(sources, device=left.device)
-        favourite = (self.greedy * vocab + chances[every, self.greedy].argmax(-1)).unsqueeze(1)
-        there = (index == favourite) & (totals > -torch.inf)
-        lost = (self.greedy_lives & ~there.any(1)).unsqueeze(1)
-        given = lost & (rank == left - 1)
-        totals = torch.where(given, joint.gather(1, favourite), totals)
-        index = torch.where(given, favourite, index)
-        self.greedy.copy_((there | given).long().argmax(1))
+        sources_index = torch.arange(sources, device=remaining.device)
+        greedy_index = (self.greedy * vocab + chances[sources_index, self.greedy].argmax(-1)).unsqueeze(1)
+        has_greedy = (index == greedy_index) & (totals > -torch.inf)
+        lost = (self.greedy_lives & ~has_greedy.any(1)).unsqueeze(1)
+        inserted = lost & (rank == remaining - 1)
+        totals = torch.where(inserted, joint.gather(1, greedy_index), totals)
+        index = torch.where(inserted, greedy_index, index)
+        self.greedy.copy_((has_greedy | inserted).long().argmax(1))
         return totals, index
 
     def _finish(self, totals: Float[Tensor, "n K"], done: Bool[Tensor, "n K"]) -> None:
@@ -267,15 +272,15 @@ class _Search:
         self.last_place[at] = torch.arange(self.beam, device=done.device).expand_as(done)
         self.finished[self.who] += done.sum(1)
 
-    def leave_behind(self) -> Bool[Tensor, "n"]:
-        """Go on without the sources that are done; says which stay."""
+    def drop_finished(self) -> Bool[Tensor, "n"]:
+        """Drop the finished sources and return which ones stay."""
         kept = self.open
         self.who, self.living, self.greedy = self.who[kept], self.living[kept], self.greedy[kept]
         self.greedy_lives, self.open = self.greedy_lives[kept], kept[kept]
         return kept
 
-    def found(self) -> list[list[Hypothesis]]:
-        """The best finished texts of each source, from their ends back to their beginnings."""
+    def results(self) -> list[list[Hypothesis]]:
+        """Return the best finished texts of each source, assembled from their ends."""
         best = self.ranks[:, : self.beam].sort(dim=1, descending=True, stable=True).indices[:, : self.best]
         last_step, place = (part.gather(1, best).cpu() for part in (self.last_step, self.last_place))
         tokens, parents = self.tokens.cpu(), self.parents.cpu()
@@ -292,6 +297,6 @@ class _Search:
             for text, length, score in zip(written[source], lengths[source], scores[source], strict=True):
                 ended = text[length - 1] in ends
                 texts.append(Hypothesis(text[: length - ended], score, ended))
-            # a model whose scores are not numbers writes nothing
+            # a model with NaN scores generates nothing
             out.append(texts[:count] or [Hypothesis([], -torch.inf, False)])
         return out

@@ -1,4 +1,4 @@
-"""Options of sampling and of search for translations; imports no torch."""
+"""Options of sampling and beam search; imports no torch."""
 
 from dataclasses import dataclass
 from typing import TypedDict, Unpack
@@ -15,7 +15,8 @@ MIN_REPETITION_PENALTY, MAX_REPETITION_PENALTY = 0.01, 100.0
 
 
 def check_range(option: str, value: int | float | None, low: int | float, high: int | float, above: str = "") -> None:
-    """Refuse a value outside low to high; None is unset. `above`: the option whose value `high` is."""
+    """Raise `SettingError` for a value outside [low, high]; None is unset. `above` names the option with value `high`.
+    """
     if value is not None and not low <= value <= high:
         least, most = (f"{limit:,}" if isinstance(limit, int) else f"{limit:g}" for limit in (low, high))
         given = f"{value}" if isinstance(value, int) else f"{value:g}"
@@ -27,17 +28,17 @@ class Sampling:
     """How the next token is chosen."""
 
     temperature: float = 1.0
-    """Below 1 the likely becomes likelier; 0 is greedy."""
+    """Below 1 sharpens the distribution; 0 is greedy."""
     top_k: int | None = None
-    """Only the k likeliest."""
+    """Only the k most probable tokens."""
     top_p: float | None = None
-    """Only the likeliest that together reach this probability."""
+    """Only the most probable tokens that together reach this probability."""
     repetition_penalty: float = 1.0
-    """Above 1, tokens that were there before become less likely."""
+    """Above 1, tokens of the prompt and the text become less probable."""
     presence_penalty: float = 0.0
-    """Taken off the score of each token that was written before; below 0 it is added."""
+    """Subtracted from the score of each token that was generated before."""
     frequency_penalty: float = 0.0
-    """The same, as often as the token was written."""
+    """Subtracted for each time that the token was generated before."""
 
     def __post_init__(self) -> None:
         check_range("--temperature", self.temperature, 0, MAX_TEMPERATURE)
@@ -54,7 +55,7 @@ class Sampling:
 
 
 def check_writing(how: Sampling, *, tokens: int, beam: int | None, seed: int) -> None:
-    """Refuse what no language model could be asked to write."""
+    """Raise `SettingError` for invalid options of `generate`."""
     if tokens < 1:
         raise SettingError(f"--tokens is {tokens}, but must be at least 1")
     check_range("--seed", seed, 0, MAX_SEED)

@@ -1,7 +1,6 @@
-"""Texts that a language model writes at once, token by token. Each row of the batch is independent of the others.
+"""Batched generation with a language model, token by token. The rows of a batch are independent.
 
-Every row has its own prompt, seed, sampling settings and end; one may join or leave while others are being written, and
-changes nothing of them.
+Every row has its own prompt, seed, sampling settings and end. A row can join or leave without changing the others.
 """
 
 from collections import deque
@@ -23,58 +22,58 @@ from glassformer.models.cuda_graph import Recorder, extent_of
 from glassformer.models.modules import LanguageModel, device_of
 
 DRAWS = 256
-"""Random numbers of a row that are drawn at once. They are drawn on the CPU: a seed gives the same text anywhere."""
-AHEAD = 8
-"""Steps that a GPU is given before the first of them is waited for."""
-LIKELIEST = 20
-"""The likeliest tokens that can be asked for beside the one that was chosen."""
+"""Random numbers drawn at once per row. They are drawn on the CPU, so that a seed gives the same text on any device."""
+MAX_STEPS_AHEAD = 8
+"""Number of steps queued on a GPU before the host waits for the first."""
+MAX_ALTERNATIVES = 20
+"""Maximum number of most probable tokens reported with the chosen one."""
 SMALLEST_EXTENT = 128
-"""Columns of a cache that a recorded step looks at, at least."""
+"""Minimum number of cache columns that a recorded step reads."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A text to be written."""
+    """A text to generate."""
 
     prompt: Sequence[int]
-    """At least one token."""
+    """Token ids, at least one."""
     how: Sampling
     most: int
-    """Tokens at most."""
+    """Maximum number of tokens."""
     ends: Collection[int] = ()
     """Tokens that end it."""
     seed: int = 0
     logprobs: bool = False
-    """Whether its tokens come with their log-probabilities."""
+    """Whether to report log-probabilities."""
 
 
 class Written(NamedTuple):
-    """A token that was written."""
+    """A generated token."""
 
     token: int
     logprob: float | None = None
-    """What the model gave to it, before temperature, cuts and penalties; where that was asked for."""
+    """The model's log-probability before temperature, truncation and penalties; None unless requested."""
     likeliest: tuple[tuple[int, float], ...] = ()
-    """The likeliest tokens in its place and their log-probabilities, then."""
+    """The most probable tokens at its position with their log-probabilities."""
 
 
 @dataclass(eq=False)
 class _Row:
-    """One that is being written."""
+    """A text that is being generated."""
 
     request: Request
     generator: torch.Generator
     tokens: list[int]
-    """The prompt, and what is known of what was written."""
+    """The prompt and the generated tokens that have arrived from the device."""
     start: int = 0
-    """Where what it still remembers begins."""
+    """Index of the first token that the state still contains."""
     steps: int = 0
-    """Tokens that the device was asked for."""
+    """Number of tokens requested from the device."""
     over: bool = False
 
     @property
     def length(self) -> int:
-        """How many tokens it remembers once all that was asked for is there; the last of them is still to be read."""
+        """Number of tokens in the state after all requested steps; the last of them is not read yet."""
         return len(self.request.prompt) + self.steps - self.start
 
     @property
@@ -84,12 +83,12 @@ class _Row:
 
 @dataclass(frozen=True)
 class _Flight:
-    """A step that was asked for."""
+    """A step in flight on the device."""
 
     rows: list[_Row | None]
     tokens: Int[Tensor, "B"]
     logprobs: tuple[Tensor, Tensor] | None
-    """Of the token and then the likeliest ones: ids and log-probabilities."""
+    """Ids and log-probabilities of the chosen token and of the most probable ones."""
     arrived: torch.cuda.Event | None = field(default=None)
 
     def land(self) -> list[Written]:
@@ -103,7 +102,7 @@ class _Flight:
 
 
 class RunningBatch:
-    """So many rows of texts that are being written."""
+    """A batch with a fixed number of rows of texts that are being generated."""
 
     def __init__(
         self,
@@ -114,9 +113,12 @@ class RunningBatch:
         never: Sequence[int] = (),
         fixed: bool | None = None,
     ) -> None:
-        """`room`: tokens that a row may hold at once, at most those that the model was made for. `never`: ids that are
-        not to be chosen. `fixed`: all is always held in place, with a length for each row, as a GPU needs it to replay
-        a step (unset: on a CUDA GPU alone).
+        """Create a batch of free rows.
+
+        - `room`: capacity of a row in tokens, limited by the model's context;
+        - `never`: ids that are never chosen;
+        - `fixed`: keep the state in place with a length per row, so that a GPU can replay a recorded step. None: on
+          CUDA.
         """
         self.model = model
         self.device = device_of(model)
@@ -131,7 +133,7 @@ class RunningBatch:
         self._drawn = torch.zeros(rows, 1, dtype=torch.long, device=self.device)
         self._seen = torch.zeros(rows, vocab, dtype=torch.bool, device=self.device)
         self._counts = torch.zeros(rows, vocab, device=self.device)
-        shown = 1 + min(LIKELIEST, vocab)
+        shown = 1 + min(MAX_ALTERNATIVES, vocab)
         self._logprob_ids = torch.zeros(rows, shown, dtype=torch.long, device=self.device)
         self._logprobs = torch.zeros(rows, shown, device=self.device)
         self._wants_logprobs = False
@@ -144,16 +146,16 @@ class RunningBatch:
         if self._fixed and not self._fixable:
             say("this encoder's state cannot be held in place: its steps are not replayed, which takes longer")
 
-    # --- who writes ---
+    # --- joining and leaving ---
 
     @property
     def free(self) -> list[int]:
-        """The rows in which nobody writes."""
+        """Numbers of the free rows."""
         return [number for number, row in enumerate(self.rows) if row is None]
 
     @torch.inference_mode()
     def join(self, requests: Mapping[int, Request]) -> None:
-        """Texts take free rows. Their prompts are read in one pass."""
+        """Start texts in free rows and read their prompts in one pass."""
         for number, request in requests.items():
             assert self.rows[number] is None
             row = _Row(request, torch.Generator().manual_seed(request.seed), list(request.prompt))
@@ -171,29 +173,30 @@ class RunningBatch:
         self._read(list(requests))
 
     def leave(self, number: int) -> None:
-        """The row is free: what was being written there ends."""
+        """End the text of a row and free the row."""
         row = self.rows[number]
         assert row is not None
         row.over = True
         self.rows[number] = None
 
-    # --- writing ---
+    # --- generating ---
 
     @torch.inference_mode()
     def step(self) -> dict[int, Written]:
-        """The next token of each row in which one is written; nothing where there is none. After its last token a row
-        is free, and after one that ends it.
+        """Return the next token of each active row; empty if there is none.
+
+        A row becomes free after its last token or a token that ends it.
         """
         written: dict[int, Written] = {}
         while not written:
-            while not self._flights or (self.device.type == "cuda" and len(self._flights) < AHEAD):
+            while not self._flights or (self.device.type == "cuda" and len(self._flights) < MAX_STEPS_AHEAD):
                 if not self._launch():
                     break
             if not self._flights:
                 break
             flight = self._flights.popleft()
             for number, (row, one) in enumerate(zip(flight.rows, flight.land(), strict=True)):
-                if row is None or row.over:  # or was sent away after the step was asked for
+                if row is None or row.over:  # the row left after the step was queued
                     continue
                 row.tokens.append(one.token)
                 written[number] = one if row.request.logprobs else Written(one.token)
@@ -202,13 +205,13 @@ class RunningBatch:
         return written
 
     def _launch(self) -> bool:
-        """Ask for a step, where a row wants one and all that it needs is known."""
+        """Queue a step; return whether any row wants one and all of its inputs are known."""
         rows = [row if row is not None and row.wants_more else None for row in self.rows]
         if not any(rows):
             return False
         full = [number for number, row in enumerate(rows) if row is not None and self._is_full(row)]
         if full:
-            if self._flights:  # what is to be read again is still being written
+            if self._flights:  # the tokens to read again have not all arrived
                 return False
             self._read(full)
         for number, row in enumerate(rows):
@@ -227,7 +230,7 @@ class RunningBatch:
         return True
 
     def _advance(self) -> None:
-        """One token more of every row, all where the model computes."""
+        """Generate one token per row on the device."""
         features = self.model.extend(self._token.unsqueeze(1), self.state)[:, -1]
         scores = self.model.head(features)
         allowed = scores.index_fill(-1, self._never, -torch.inf) if len(self._never) else scores
@@ -256,37 +259,37 @@ class RunningBatch:
         return _Flight(rows, tokens, logprobs, arrived)
 
     def _copy(self, values: Tensor) -> Tensor:
-        """What the next step will overwrite, on the CPU; from a GPU it is still on its way."""
+        """Return a copy on the CPU of values that the next step overwrites; from a GPU it is asynchronous."""
         if self.device.type != "cuda":
             return values.clone()
         return torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values, non_blocking=True)
 
     def _read(self, numbers: list[int]) -> None:
-        """Read what rows remember, but for the last token of each, which the next step reads.
+        """Read the tokens of rows except for the last one, which the next step reads.
 
-        One that has used up its room remembers the last half of it.
+        A row without remaining capacity continues from the last half of its tokens.
         """
-        if not self._fixable:  # then rows can only be read all together
+        if not self._fixable:  # such a state can only be read for all rows together
             numbers = list(range(len(self.rows)))
         texts = [self._remembered(number) for number in numbers]
         ids = pad_sequence([torch.tensor(text) for text in texts], batch_first=True).to(self.device)
         lengths = torch.tensor([len(text) for text in texts], device=self.device).unsqueeze(1)
         rows, before = torch.tensor(numbers, device=self.device), ids.shape[1] - 1
         self._token[rows] = ids.gather(1, lengths - 1).squeeze(1)
-        alike = len({len(text) for text in texts}) == 1
-        afresh = len(numbers) == len(self.rows) and not (self._fixable and (self._fixed or not alike))
-        state = self.model.init_state(len(numbers), self.room if afresh else max(1, before))
+        same_length = len({len(text) for text in texts}) == 1
+        replaces_all = len(numbers) == len(self.rows) and not (self._fixable and (self._fixed or not same_length))
+        state = self.model.init_state(len(numbers), self.room if replaces_all else max(1, before))
         if before:
-            mask = None if alike else torch.arange(before, device=self.device) < lengths - 1
+            mask = None if same_length else torch.arange(before, device=self.device) < lengths - 1
             self.model.extend(ids[:, :-1], state, mask)
-        if afresh:
+        if replaces_all:
             self.state = state
         else:
             self.state.fix(self.room)
             self.state.put(rows, state)
 
     def _is_full(self, row: _Row) -> bool:
-        """Whether its next token has no room; a state that does not grow always has."""
+        """Return whether the next token exceeds the capacity; a state of constant size has no limit."""
         return self.limit is not None and row.length > self.room
 
     def _remembered(self, number: int) -> list[int]:
@@ -308,12 +311,11 @@ def generate(
     never: Sequence[int] = (),
     seed: int = 0,
 ) -> Iterator[list[int | None]]:
-    """For each step, the next token of each prompt; None once that row has ended.
+    """Yield the next token of each prompt for each step; None for rows that have ended.
 
-    Prompts may be of different lengths, but hold at least one token. `end`: what ends a row, or each of several.
-    `never`: ids that are not to be chosen. The first prompt draws by `seed`, the next by the seed after it, and so on:
-    what a row writes does not depend on those beside it. An encoder made for a certain number of tokens that has used
-    them up reads the last half of them again and goes on.
+    Prompts may have different lengths but need at least one token. `end` is the id, or ids, that end a row; `never` are
+    ids that are never chosen. Row n uses `seed` + n, so that its text does not depend on the other rows. Beyond the
+    model's context, generation continues from the last half of the tokens.
     """
     ends = frozenset() if end is None else frozenset([end] if isinstance(end, int) else end)
     batch = RunningBatch(model, len(prompts), max(map(len, prompts)) + most, never=never)
@@ -325,17 +327,17 @@ def generate(
 
 @dataclass(frozen=True)
 class Guess:
-    """What a model expects after a token."""
+    """The prediction after a token."""
 
     best: list[tuple[int, float]]
-    """The likeliest next tokens and their probabilities."""
+    """Most probable next tokens with their probabilities."""
     following: float | None
-    """The probability of the token that really follows; None after the last."""
+    """Probability of the actual next token; None after the last."""
 
 
 @torch.inference_mode()
-def text_logprobs(model: LanguageModel, ids: Sequence[int], k: int = LIKELIEST) -> list[Written]:
-    """The tokens of a text of at most the context, as if they had been written; of the first nothing is known."""
+def text_logprobs(model: LanguageModel, ids: Sequence[int], k: int = MAX_ALTERNATIVES) -> list[Written]:
+    """Return the tokens of a text within the context with log-probabilities, as if generated; the first has none."""
     tokens = torch.tensor(list(ids), device=device_of(model))
     logs = model(tokens.unsqueeze(0))[0, :-1].float().log_softmax(-1)
     best = logs.topk(min(k, logs.shape[-1]), -1)
@@ -349,7 +351,7 @@ def text_logprobs(model: LanguageModel, ids: Sequence[int], k: int = LIKELIEST) 
 
 @torch.inference_mode()
 def guesses(model: LanguageModel, ids: Sequence[int], k: int = 5) -> list[Guess]:
-    """What the model expects after each token, in one pass over at most the context."""
+    """Return the predictions after each token, in one pass over a text within the context."""
     tokens = torch.tensor(list(ids), device=device_of(model))
     probabilities = model(tokens.unsqueeze(0))[0].float().softmax(-1)
     best = probabilities.topk(min(k, probabilities.shape[-1]), -1)

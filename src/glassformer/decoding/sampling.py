@@ -1,4 +1,4 @@
-"""Choosing the next token: plain functions of scores."""
+"""Sampling of the next token: plain functions of scores."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -17,18 +17,18 @@ GREEDY = Sampling(temperature=0.0)
 Scores = Float[Tensor, "B V"]
 Flags = Bool[Tensor, "B V"]
 Column = Float[Tensor, "B 1"]
-"""A number for each row."""
+"""A number per row."""
 
 
 class SamplingRows(NamedTuple):
-    """How the next token of each row is chosen, where the scores are."""
+    """Sampling settings of each row, as tensors on the device of the scores."""
 
     temperature: Column
-    """0: greedy."""
+    """0 is greedy."""
     top_k: Int[Tensor, "B 1"]
-    """0: all."""
+    """0 keeps all tokens."""
     top_p: Column
-    """2: all."""
+    """2 keeps all tokens."""
     repetition_penalty: Column
     presence_penalty: Column
     frequency_penalty: Column
@@ -47,20 +47,21 @@ class SamplingRows(NamedTuple):
 
 
 class SamplingPlan(NamedTuple):
-    """What is asked for by any row, so that the rest need not be computed. What a row does not ask for leaves its
-    chances as they are, whatever the others do.
+    """Settings that any row uses; other computations are skipped.
+
+    A row without a setting has the same probabilities, whatever other rows use.
     """
 
     random: bool
     top_k: int
-    """The largest k; 0: none."""
+    """Largest k; 0 if no row has one."""
     only_top_k: bool
-    """Every row has a k: no token beyond the largest is in question."""
+    """Whether every row has a k, so that only the `top_k` best tokens matter."""
     top_p: bool
     penalty: bool
-    """For tokens that were there before."""
+    """Whether any row has a repetition penalty."""
     counts: bool
-    """For tokens as often as they were written."""
+    """Whether any row has a presence or frequency penalty."""
 
     @staticmethod
     def of(rows: Iterable[Sampling]) -> "SamplingPlan":
@@ -94,7 +95,7 @@ def _penalised(
 
 
 def keep_top_k(scores: Scores, k: Int[Tensor, "B 1"], most: int) -> Scores:
-    """All but the k highest become −∞; of equal ones, too, only k stay. `most`: the largest k; 0 keeps all."""
+    """Set all but the k highest scores to −∞; ties do not add tokens. `most` is the largest k; k = 0 keeps all."""
     highest = scores.topk(min(most, scores.shape[-1]), -1).indices
     among = torch.arange(highest.shape[-1], device=scores.device) < k
     kept = torch.zeros_like(scores, dtype=torch.bool).scatter(-1, highest, among)
@@ -102,7 +103,7 @@ def keep_top_k(scores: Scores, k: Int[Tensor, "B 1"], most: int) -> Scores:
 
 
 def keep_top_p(scores: Scores, p: Column) -> Scores:
-    """All but the smallest set of likeliest tokens that reaches probability p become −∞."""
+    """Set scores to −∞ outside the smallest set of most probable tokens that reaches probability p."""
     ordered, order = scores.sort(-1, descending=True)
     probabilities = ordered.softmax(-1)
     before = probabilities.cumsum(-1) - probabilities
@@ -111,7 +112,7 @@ def keep_top_p(scores: Scores, p: Column) -> Scores:
 
 
 def temper(scores: Scores, temperature: Column) -> Scores:
-    """How far each score lies below the highest, divided by the temperature (0 divides by nothing)."""
+    """Return each score's difference to the highest one, divided by the temperature (by 1 for temperature 0)."""
     # the highest is 0: no overflow
     return (scores - scores.amax(-1, keepdim=True)) / torch.where(temperature == 0, 1.0, temperature)
 
@@ -119,7 +120,7 @@ def temper(scores: Scores, temperature: Column) -> Scores:
 def distribution(
     scores: Scores, how: SamplingRows, plan: SamplingPlan, seen: Flags | None = None, counts: Scores | None = None
 ) -> Scores:
-    """The probabilities that are sampled from; greedy puts all on the highest score."""
+    """Return the probabilities to sample from; greedy rows have probability 1 at the highest score."""
     scores = _penalised(scores, how, plan, seen, counts)
     certain = torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0)
     if not plan.random:
@@ -149,7 +150,7 @@ def choose(
         return scores.argmax(-1)
     if not plan.only_top_k or plan.top_k >= scores.shape[-1]:
         return _drawn(distribution(scores, how, plan), draw)
-    # no other tokens are in question; of few numbers all of this is soon done
+    # only these tokens can be chosen, and few numbers are fast to process
     highest, ids = scores.topk(plan.top_k, -1)
     ranks = torch.arange(plan.top_k, device=scores.device)
     kept = ranks < torch.where(how.temperature == 0, 1, how.top_k)
@@ -163,6 +164,6 @@ def choose(
 
 
 def _drawn(probabilities: Float[Tensor, "B n"], draw: Column) -> Int[Tensor, "B"]:
-    """The first place where the running total passes the draw; the total itself may miss 1 by rounding."""
+    """Return the first index whose cumulative probability exceeds the draw, allowing for rounding of the total."""
     cumulative = probabilities.cumsum(-1)
     return (cumulative <= draw * cumulative[:, -1:]).sum(-1).clamp(max=probabilities.shape[-1] - 1)

@@ -1,4 +1,4 @@
-"""Texts through a translator, many at once: like lengths together, answers in the order of the questions."""
+"""Batched translation: sources of similar length together, results in the order of the sources."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,17 +16,20 @@ from glassformer.models.modules import Seq2Seq, device_of
 from glassformer.text.tokenizer import Tokenizer
 
 ROWS_AT_ONCE, TOKENS_AT_ONCE = 512, 2**14
-"""Living translations, and source tokens for each of them, that one batch may hold on a CPU."""
+"""Maximum number of living hypotheses, and of source tokens over all of them, per batch on a CPU."""
 GPU_SCORES_AT_ONCE, GPU_TOKENS_AT_ONCE = 2**26, 2**19
-"""Scores of living translations, and such tokens, on a GPU: it takes as long for one row as for a thousand."""
+"""Maximum number of scores, and of source tokens, per batch on a GPU.
+
+A step takes as long for one row as for a thousand.
+"""
 DRAWS = 256
 """Steps whose random numbers are drawn at once."""
 GREEDY = Search(beam=1)
 
 Rows = list[int]
-"""The sources of a batch, by their numbers."""
+"""Numbers of the sources of a batch."""
 Best = list[list[Hypothesis]]
-"""The best translations of each source."""
+"""Best translations of each source."""
 
 
 def in_turn(batches: Iterable[Rows], search: Callable[[Rows], Best]) -> list[Best]:
@@ -34,12 +37,12 @@ def in_turn(batches: Iterable[Rows], search: Callable[[Rows], Best]) -> list[Bes
 
 
 def longest_translation(source: int, context: int) -> int:
-    """Tokens that the translation of so many may have, END among them."""
+    """Return the maximum number of target tokens for `source` source tokens, including END."""
     return min(context, 3 * source + 20)
 
 
 def marks_of(tokenizer: Tokenizer, model: Seq2Seq) -> Marks:
-    """Return the tokens that begin and end a target, and those that are never written in it."""
+    """Return the tokens that begin and end a target, and those that are never generated."""
     assert tokenizer.end is not None
     return Marks(tokenizer.roles.opening, tokenizer.end, tokenizer.never(model.head.out_features))
 
@@ -110,7 +113,7 @@ def sample_translations(
         totals[rows] += logs.masked_fill(done[rows], 0.0)
         written[step, rows] = tokens.masked_fill(done[rows], end)
         done[rows] |= (tokens == end) | (step + 1 >= limits[rows])
-        # a state can only drop all samples of a source at once
+        # a state can only drop all samples of a source together
         kept = (~done.view(len(source), samples).all(1)[rows // samples]).nonzero().squeeze(1)
         if not len(kept):
             break
@@ -144,7 +147,7 @@ def _hypothesis(ids: list[int], end: int, total: float) -> Hypothesis:
 
 
 def _batches(lengths: list[int], beam: int, most_rows: int, most_tokens: int) -> list[Rows]:
-    """The longest first: if memory is short, that shows at once."""
+    """Return batches of sources, longest first, so that insufficient memory shows at once."""
     batches: list[Rows] = []
     for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
         last = batches[-1] if batches else []

@@ -14,7 +14,7 @@ from glassformer.decoding.options import (
     MIN_REPETITION_PENALTY,
     Sampling,
 )
-from glassformer.decoding.running import LIKELIEST
+from glassformer.decoding.running import MAX_ALTERNATIVES
 
 MAX_TEXTS = 64
 """Texts, prompts or rows of one request."""
@@ -101,7 +101,7 @@ class CompletionBody(WritingBody):
         "", description="a text or its tokens' ids, or several of them"
     )
     max_tokens: Whole = Field(16, ge=0, le=MAX_TOKENS)
-    logprobs: Whole | None = Field(None, ge=0, le=LIKELIEST)
+    logprobs: Whole | None = Field(None, ge=0, le=MAX_ALTERNATIVES)
     echo: bool = False
 
     @property
@@ -137,7 +137,7 @@ class ChatBody(WritingBody):
     max_tokens: Whole | None = Field(None, ge=1, le=MAX_TOKENS)
     max_completion_tokens: Whole | None = Field(None, ge=1, le=MAX_TOKENS)
     logprobs: bool = False
-    top_logprobs: Whole | None = Field(None, ge=0, le=LIKELIEST)
+    top_logprobs: Whole | None = Field(None, ge=0, le=MAX_ALTERNATIVES)
     echo: ClassVar[bool] = False
 
     @property

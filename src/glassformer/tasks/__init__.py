@@ -1,1 +1,1 @@
-"""What is learned: rows → batch, (model, batch) → loss, (model, data) → metrics and a record per example."""
+"""Tasks: what a batch means, its loss, and the metrics of an evaluation."""

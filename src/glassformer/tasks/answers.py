@@ -1,9 +1,9 @@
-"""What is said of a text: a class, several labels, or a number. From labels to what a model learns, and back."""
+"""Targets of classification, multilabel classification and regression, and their conversion to tensors."""
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
 import torch
@@ -18,19 +18,19 @@ from glassformer.data.columns.labels import set_of
 
 @dataclass(frozen=True)
 class Classes:
-    """Classes by name. Two of them may share one output: the score of the second, against the first."""
+    """Classes by name. With the logistic loss, two classes share one output: the score of the second."""
 
     names: tuple[str, ...]
     loss: str
-    """softmax or logistic."""
+    """"softmax" or "logistic"."""
     unknown: tuple[str, ...] = ()
-    """Labels of evaluated examples that are not among the classes; their indices follow those of the classes."""
+    """Labels of evaluated examples outside the classes; their indices follow those of the classes."""
     positive: str | None = None
-    """The class whose average precision is measured."""
+    """Class whose average precision is measured."""
 
     @staticmethod
     def of(names: Sequence[str], loss: str | None) -> "Classes":
-        """These classes with the `loss` that is asked for; None: logistic for two classes, softmax for more."""
+        """Return the classes; `loss` defaults to logistic for two classes and to softmax for more."""
         if loss == "squared":
             raise SettingError("training.loss squared is for numbers: --task regression, or softmax or logistic")
         if loss == "logistic" and len(names) != 2:
@@ -46,12 +46,12 @@ class Classes:
         return replace(self, unknown=tuple(sorted(set(labels).difference(self.names))))
 
     def learned(self, labels: Sequence[str]) -> NDArray[np.int64]:
-        """The number of each label's class."""
+        """Return the class index of each label."""
         numbers = {name: number for number, name in enumerate((*self.names, *self.unknown))}
         return np.array([numbers[label] for label in labels], dtype=np.int64)
 
     def words(self, learned: Tensor) -> list[str]:
-        """The label of each number."""
+        """Return the label of each class index."""
         return [self.names[number] for number in learned.tolist()]
 
     def probabilities(self, scores: Float[Tensor, "N outputs"]) -> Float[Tensor, "N C"]:
@@ -66,14 +66,14 @@ class Classes:
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels by name, of which any number may be true at once. A score for each."""
+    """Labels by name, any number of which can apply at once, with a score each."""
 
     names: tuple[str, ...]
     unknown: tuple[str, ...] = ()
-    """Labels of evaluated examples that have no score; their indices follow those with scores."""
+    """Labels of evaluated examples without a score; their indices follow those with scores."""
 
     threshold = 0.5
-    """A label is said if its probability is above."""
+    """Probability above which a label is predicted."""
 
     @staticmethod
     def of(names: Sequence[str], loss: str | None) -> "Labels":
@@ -90,7 +90,7 @@ class Labels:
         return replace(self, unknown=tuple(sorted(set().union(*map(set_of, labels)).difference(self.names))))
 
     def learned(self, labels: Sequence[str]) -> NDArray[np.float32]:
-        """1 for each label of an example, 0 for the others."""
+        """Return an array with 1 for each label of an example and 0 for the others."""
         numbers = {name: number for number, name in enumerate((*self.names, *self.unknown))}
         out = np.zeros((len(labels), len(numbers)), np.float32)
         for row, label in enumerate(labels):
@@ -101,7 +101,7 @@ class Labels:
         return ["; ".join(self.said(row)) or "(none)" for row in learned.tolist()]
 
     def said(self, probabilities: Sequence[float]) -> list[str]:
-        """The labels above the threshold."""
+        """Return the labels above the threshold."""
         return [name for name, value in zip(self.names, probabilities, strict=True) if value > self.threshold]
 
     def probabilities(self, scores: Float[Tensor, "N L"]) -> Float[Tensor, "N L"]:
@@ -113,12 +113,12 @@ class Labels:
 
 @dataclass(frozen=True)
 class Scale:
-    """Numbers. A model learns how many spreads they lie above the mean of the training part."""
+    """Numbers, standardised by the mean and standard deviation of the training part."""
 
     mean: float
     spread: float
     decimal: str = POINT
-    """The decimal sign of the labels, where both could be meant."""
+    """Decimal separator of the labels where both would be possible."""
 
     outputs = 1
 
@@ -139,19 +139,19 @@ class Scale:
         return [f"{value:.6g}" for value in self.values(learned[:, None]).tolist()]
 
     def values(self, scores: Float[Tensor, "N 1"]) -> Float[Tensor, "N"]:
-        """Numbers in the unit of the data."""
+        """Return the scores as numbers in the unit of the data."""
         return scores[:, 0].double() * self.spread + self.mean
 
-    def to_json(self) -> dict[str, Any]:
-        plain = {"mean": self.mean, "spread": self.spread}
+    def to_json(self) -> dict[str, object]:
+        plain: dict[str, object] = {"mean": self.mean, "spread": self.spread}
         return plain if self.decimal == POINT else {**plain, "decimal": self.decimal}
 
 
 Answers = Classes | Labels | Scale
 
 
-def read_answers(value: Any, loss: str | None, source: str, positive: str | None = None) -> Answers:
-    """The answers that `to_json` wrote. `positive`: the class whose average precision is measured."""
+def read_answers(value: object, loss: str | None, source: str, positive: str | None = None) -> Answers:
+    """Return the answers that `to_json` wrote. `positive` is the class whose average precision is measured."""
     if _are_names(value):
         return replace(Classes.of(value, loss), positive=positive if positive in value else None)
     if isinstance(value, dict) and _are_names(value.get("labels")):
@@ -162,9 +162,9 @@ def read_answers(value: Any, loss: str | None, source: str, positive: str | None
     raise RunError(f"{source} is damaged: its labels are neither names of classes nor a mean and a spread")
 
 
-def _are_names(value: Any) -> bool:
+def _are_names(value: object) -> TypeGuard[list[str]]:
     return isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)

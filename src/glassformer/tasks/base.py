@@ -1,4 +1,4 @@
-"""What the training loop knows of a task."""
+"""The interface of tasks to the training loop."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -14,6 +14,8 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from glassformer.config.arrays import Array
+from glassformer.config.json_types import JsonObject
 from glassformer.data.order import drawn_rows
 from glassformer.notebook.html import facts, table
 from glassformer.text.tokenizer import Tokenizer
@@ -24,73 +26,74 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Among:
-    """This process among those that evaluate the same model together."""
+    """This process among the processes that evaluate a model together."""
 
     rank: int = 0
     world: int = 1
 
     def spread(self, batches: Iterable[T], judge: Callable[[T], R]) -> list[R]:
-        """The result of every batch, in their order, on every process. `batches`: told in few words, since each process
-        passes over those of the others.
+        """Return the result of `judge` for every batch, in order, on every process.
+
+        `batches` should be cheap to iterate over, since each process skips the batches of the others.
         """
         if self.world == 1:
             return [judge(batch) for batch in batches]
-        mine, coming = [], iter(batches)
-        while batch_each := list(islice(coming, self.world)):
+        own_results, remaining = [], iter(batches)
+        while batch_each := list(islice(remaining, self.world)):
             if self.rank < len(batch_each):
-                mine.append(judge(batch_each[self.rank]))
+                own_results.append(judge(batch_each[self.rank]))
         by_rank: list[list[R]] = [[]] * self.world
-        dist.all_gather_object(by_rank, mine)
+        dist.all_gather_object(by_rank, own_results)
         return [by_rank[number % self.world][number // self.world] for number in range(sum(map(len, by_rank)))]
 
 
 ALONE = Among()
 
 
-MOST_ROWS = 40
-"""Classes that a notebook shows."""
-SHOWN = 60
-"""Characters of an example in a line."""
+MAX_ROWS = 40
+"""Maximum number of classes shown in a notebook."""
+MAX_DESCRIPTION_CHARS = 60
+"""Maximum number of characters of an example in a line."""
 
 
 class Batch(ABC):
-    """Some examples, laid out for a model."""
+    """Examples laid out as tensors."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many examples: what several processes and accumulation divide."""
+        """Number of examples: what processes and gradient accumulation divide."""
 
     @property
     @abstractmethod
     def count(self) -> int:
-        """How many predictions are judged in it: the loss is a sum over these."""
+        """Number of predictions, over which the loss is summed."""
 
     @property
     @abstractmethod
     def tokens(self) -> int:
-        """Tokens that the model reads."""
+        """Number of tokens that the model reads."""
 
     @abstractmethod
     def rows(self, first: int, last: int) -> "Batch":
-        """A slice of its examples."""
+        """Return a slice of the examples."""
 
     def text(self, row: int, tokenizer: Tokenizer | None) -> str:
-        """What a person knows an example by."""
+        """Return the text that identifies an example for a person."""
         return ""
 
     def describe(self, row: int, tokenizer: Tokenizer | None) -> str:
-        """The beginning of an example's text, or what else it is known by, on one line."""
+        """Return the beginning of an example's text on one line."""
         text = " ".join(self.text(row, tokenizer).split())
-        return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
+        return text if len(text) <= MAX_DESCRIPTION_CHARS else f"{text[: MAX_DESCRIPTION_CHARS - 1]}…"
 
     @abstractmethod
     def tensors(self, device: torch.device) -> tuple[Tensor, ...]:
-        """What the loss needs, on the device."""
+        """Return the inputs of the loss on the device."""
 
 
 def to_device(device: torch.device, *tensors: Tensor) -> tuple[Tensor, ...]:
-    """The tensors there; a GPU copies them while it computes."""
+    """Return the tensors on the device; copies to a GPU are asynchronous."""
     if device.type == "cuda":
         return tuple(tensor.pin_memory().to(device, non_blocking=True) for tensor in tensors)
     return tuple(tensor.to(device) for tensor in tensors)
@@ -102,19 +105,19 @@ class Evaluation:
 
     metrics: dict[str, float]
     primary: str
-    """The metric that decides which weights are best."""
+    """Metric that selects the best weights."""
     lower_is_better: bool
     summary: str = ""
-    """The metrics for a person to read."""
-    details: dict[str, Any] = field(default_factory=dict, repr=False)
-    """What is not one number: scores by class, a confusion matrix."""
-    records: list[dict[str, Any]] = field(default_factory=list, repr=False)
-    arrays: dict[str, NDArray[Any]] = field(default_factory=dict, repr=False, compare=False)
-    """What stands behind the records: a classifier's `scores`, N×outputs; of a language model each token's `loss`."""
+    """The metrics as text."""
+    details: JsonObject = field(default_factory=dict, repr=False)
+    """Results that are not single numbers: scores by class, a confusion matrix."""
+    records: list[JsonObject] = field(default_factory=list, repr=False)
+    arrays: dict[str, Array] = field(default_factory=dict, repr=False, compare=False)
+    """Values behind the records: `scores` (N×outputs) of a classifier, each token's `loss` of a language model."""
 
     @property
     def score(self) -> float:
-        """The primary metric, turned so that lower is better; of equal accuracies, the smaller loss decides."""
+        """The primary metric, negated if higher is better. For equal accuracies, the smaller loss decides."""
         value = self.metrics[self.primary]
         return value if self.lower_is_better else 1e-9 * self.metrics.get("loss", 0.0) - value
 
@@ -123,75 +126,78 @@ class Evaluation:
         return replace(self, details={**self.details, "skipped": {why: len(rows) for why, rows in skipped.items()}})
 
     def _repr_html_(self) -> str:
-        """The metrics, and where there are classes or labels, the scores of each."""
-        by_name: dict[str, dict[str, Any]] = self.details.get("per_class") or self.details.get("per_label") or {}
+        """Return a table of the metrics and, for classes or labels, of the scores of each."""
+        by_name: dict[str, JsonObject] = self.details.get("per_class") or self.details.get("per_label") or {}
         columns = list(next(iter(by_name.values()), ()))
         rows = [[name, *(scores.get(column) for column in columns)] for name, scores in by_name.items()]
-        of_each = table(("", *columns), rows[:MOST_ROWS]) if rows else ""
-        return facts(self.metrics, self.summary) + of_each
+        score_table = table(("", *columns), rows[:MAX_ROWS]) if rows else ""
+        return facts(self.metrics, self.summary) + score_table
 
 
 class Task(ABC):
-    """The only place that knows what a batch means."""
+    """A task: the only code that knows what a batch means."""
 
     parts: Mapping[str, Any] = MappingProxyType({})
-    """The parts of the data that it is on, by name."""
+    """Parts of the data by name."""
     steps_per_epoch: float
     steady: bool = True
-    """Its batches are all of one shape, or of few, so that compiling the step for each is soon done."""
+    """Whether batches have one or few shapes, so that compiling the step for each is fast."""
     validates: bool = True
-    """It has a validation part; without one, a training keeps its last weights."""
+    """Whether there is a validation part; otherwise training keeps the last weights."""
     unit: str = "nats per token"
-    """The unit of the loss."""
+    """Unit of the loss."""
     smoothing: float = 0.0
-    """Label smoothing in the loss that is learned from; that of an evaluation never has it."""
+    """Label smoothing of the training loss; evaluations never use it."""
     record: str = "example"
     """What an evaluation has a record of."""
     tokens_per_example: int | None = None
-    """What an example counts as, where all count alike and are no words: an image's pixels, a row's columns."""
+    """Size of an example if all have the same size and no words: pixels of an image, columns of a row."""
     share: float = 1.0
-    """The part of what is held out that an evaluation judges."""
+    """Share of the validation or test part to evaluate."""
     min_sample: int = 1
-    """Records without which the primary metric of a sample is mostly noise."""
+    """Number of records below which the primary metric of a sample is mostly noise."""
     noise: float = 0.0
     """Standard error of the difference in the primary metric between two states of a model, on `min_sample` records."""
     shared_by: Among = ALONE
-    """The processes that judge what is held out together."""
+    """Processes that evaluate together."""
     on_features: bool = False
-    """Its inputs are features, computed once, which only a model's head has still to read."""
+    """Whether its inputs are precomputed features for the model's head."""
 
     @abstractmethod
     def batch(self, step: int) -> Batch:
-        """The whole batch of a step, over all processes: a function of the seed and the step alone."""
+        """Return the whole batch of a step, over all processes: a function of the seed and the step alone."""
 
     @abstractmethod
     def loss(self, model: nn.Module, *tensors: Tensor) -> Tensor:
-        """The summed loss of a batch's tensors; its count goes with the batch."""
+        """Return the summed loss of a batch's tensors; the batch has the count."""
 
     @abstractmethod
     def evaluate(self, model: nn.Module, part: str, *, most: int | None = None) -> Evaluation:
-        """Metrics on a part of the data; of at most so many tokens of it."""
+        """Return the metrics on a part of the data, or on at most `most` tokens of it."""
 
     def among(self, processes: Among) -> Self:
-        """The same task, judged by several processes together: all of them ask for the same evaluations."""
+        """Return the same task evaluated by several processes, which must all request the same evaluations."""
         if processes == self.shared_by:
             return self
         shared = copy.copy(self)
         shared.shared_by = processes
         return shared
 
-    # --- a part of it, drawn at random: the same each time, and a smaller one is in a larger one ---
+    # --- evaluation of a random sample ---
 
     def record_count(self, part: str) -> int:
-        """Records that an evaluation of a whole part has; one, where it can only be judged whole."""
+        """Return the number of records in an evaluation of a whole part; 1 if it cannot be sampled."""
         return 1
 
     def token_share(self, part: str, most: int) -> float:
-        """The part of it that has so many tokens; all of it, where tokens do not bound a validation."""
+        """Return the share of a part with `most` tokens; 1 if tokens do not limit an evaluation."""
         return 1.0
 
     def sample(self, share: float) -> Self:
-        """The same task, judged on a share of what is held out."""
+        """Return the same task evaluated on a random share of the validation and test parts.
+
+        The sample is the same each time, and smaller samples are subsets of larger ones.
+        """
         if share >= 1:
             return self
         sampled = copy.copy(self)
@@ -201,9 +207,9 @@ class Task(ABC):
         return sampled
 
     def sample_part(self, part: Any) -> Any:
-        """A share of a part; or all of it, where what is judged of it is drawn later, or it is judged whole."""
+        """Return the sample of a part; the whole part if it is sampled later or not at all."""
         return part
 
     def drawn(self, count: int) -> NDArray[np.int64]:
-        """Which of so many are judged."""
+        """Return the indices of the sampled records."""
         return drawn_rows(count, max(1, round(self.share * count)))

@@ -1,4 +1,4 @@
-"""How sure the primary metric of an evaluation is, from its records: what is said where only a sample was judged."""
+"""Confidence intervals of the primary metric of an evaluation on a sample."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +10,7 @@ from glassformer.statistics.intervals import Interval, mean_interval, share_inte
 from glassformer.tasks.base import Evaluation, Task
 
 GROUPS = 10
-"""Groups of translations that are scored each alone: how far their scores lie apart tells how sure that of all is."""
+"""Number of groups of translations; the spread of their scores gives the interval of chrF."""
 
 Records = Sequence[Mapping[str, Any]]
 
@@ -20,7 +20,7 @@ def _accuracy(records: Records) -> Interval:
 
 
 def _micro_f1(records: Records) -> Interval:
-    """Twice what is in both sets of labels over what is in each: a mean of the examples' F1, by how many labels."""
+    """Return the interval of micro F1, a mean of the examples' F1 weighted by their number of labels."""
     sets = [(set(record["labels"]), set(record["predicted"])) for record in records]
     sizes = [float(len(true) + len(predicted)) for true, predicted in sets]
     if not sum(sizes):
@@ -35,20 +35,24 @@ def _rmse(records: Records) -> Interval:
 
 
 def _loss(records: Records) -> Interval:
-    """The loss per token, of windows that have more or fewer of them."""
+    """Return the interval of the loss per token, weighted by the tokens of each window."""
     judged = [record for record in records if record["tokens"]]
     losses = [record["loss"] / record["tokens"] for record in judged]
     return weighted_mean_interval(losses, [float(record["tokens"]) for record in judged])
 
 
 def _chrf(records: Records) -> Interval:
-    """chrF is no mean over sentences: its spread is that of groups of them."""
+    """Return the interval of chrF from the spread of groups, because chrF is not a mean over sentences."""
     from sacrebleu.metrics.chrf import CHRF
 
     metric = CHRF()
 
-    def score(some: Records) -> float:
-        return float(metric.corpus_score([one["output"] for one in some], [[one["target"] for one in some]]).score)
+    def score(records: Records) -> float:
+        return float(
+            metric.corpus_score(
+                [record["output"] for record in records], [[record["target"] for record in records]]
+            ).score
+        )
 
     groups = mean_interval([score(records[first::GROUPS]) for first in range(min(GROUPS, len(records)))])
     value = score(records)
@@ -63,11 +67,14 @@ INTERVALS: dict[str, Callable[[Records], Interval]] = {
     "loss": _loss,
     "chrf": _chrf,
 }
-"""By primary metric; one that is not here is said without."""
+"""Interval functions by primary metric; other metrics have no interval."""
 
 
 def with_interval(task: Task, evaluation: Evaluation) -> Evaluation:
-    """An evaluation of a sample, with how much was judged and how sure its primary metric is; of all, as it is."""
+    """Return the evaluation of a sample with the size of the sample and the interval of its primary metric.
+
+    An evaluation of all records is returned unchanged.
+    """
     if task.share >= 1:
         return evaluation
     primary = evaluation.primary

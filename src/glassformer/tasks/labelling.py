@@ -1,19 +1,19 @@
-"""Say something of a whole example: what classification and regression share."""
+"""Common base of classification and regression: one answer per example."""
 
 import copy
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from glassformer.bricks.capabilities import capability
 from glassformer.config.errors import DataError, SettingError, with_article
+from glassformer.config.json_types import JsonObject
 from glassformer.config.progress import counted_batches
 from glassformer.data.features.inputs import Inputs, Tensors
 from glassformer.data.order import CPU_TOKENS_AT_ONCE, TOKENS_AT_ONCE, LengthOrder
@@ -27,14 +27,14 @@ from glassformer.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class LabelledBatch(Batch):
-    """Examples of like length, what a model is called with for them, and the answer to each."""
+    """Examples of similar length: inputs of the model, and their answers."""
 
     of: Inputs
     inputs: Tensors
     answers: Tensor
     lengths: NDArray[np.int64]
     known: list[str]
-    """What a person knows each by."""
+    """Text that identifies each example."""
 
     @property
     def size(self) -> int:
@@ -71,11 +71,11 @@ def fast_tokens(examples: Inputs, model: nn.Module) -> int:
 
 
 class Labelling(Task):
-    """A score, or several, for each example."""
+    """A task with one or several scores per example."""
 
     steady = False
     loss_unit: str
-    """The unit of the loss, with the noun of an example left open."""
+    """Unit of the loss, with a placeholder for the noun of an example."""
     _order: LengthOrder
 
     def __init__(self, parts: Mapping[str, Inputs], answers: Answers, *, batch_size: int = 1, seed: int = 0) -> None:
@@ -107,7 +107,7 @@ class Labelling(Task):
 
     @abstractmethod
     def losses(self, scores: Float[Tensor, "B outputs"], answers: Tensor) -> Float[Tensor, "B"]:
-        """The loss of each example, as the model learns from it."""
+        """Return the training loss of each example."""
 
     @torch.no_grad()
     def evaluate(
@@ -120,7 +120,7 @@ class Labelling(Task):
             examples.compute(self.shared_by)
         return self.judge(examples, score(self._reader(model), examples, self.outputs, batch_tokens, self.shared_by))
 
-    def records_of(self, texts: Sequence[str], **columns: Sequence[Any]) -> list[dict[str, Any]]:
+    def records_of(self, texts: Sequence[str], **columns: Sequence[object]) -> list[JsonObject]:
         """Return one record per example, from columns of values."""
         names = (self.noun, *columns)
         return [dict(zip(names, row, strict=True)) for row in zip(texts, *columns.values(), strict=True)]
@@ -133,11 +133,11 @@ class Labelling(Task):
 
     @abstractmethod
     def judge(self, examples: Inputs, scores: Float[Tensor, "N outputs"]) -> Evaluation:
-        """Metrics, and a record per example."""
+        """Return the metrics and a record per example."""
 
 
 def scores_of(model: nn.Module, inputs: Tensors, outputs: int, noun: str = Inputs.noun) -> Float[Tensor, "B outputs"]:
-    """The model's scores; a person's own model may give something else."""
+    """Return the model's scores; raise `SettingError` if a user's model returns another shape."""
     scores, size = model(*inputs), len(inputs[0])
     if not isinstance(scores, Tensor) or scores.shape != (size, outputs):
         result = f"scores of shape {tuple(scores.shape)}" if isinstance(scores, Tensor) else with_article(scores)
@@ -149,7 +149,7 @@ def scores_of(model: nn.Module, inputs: Tensors, outputs: int, noun: str = Input
 def score(
     model: nn.Module, examples: Inputs, outputs: int, batch_tokens: int = TOKENS_AT_ONCE, among: Among = ALONE
 ) -> Float[Tensor, "N outputs"]:
-    """The scores of every example, in their order. `among`: the processes that share the work."""
+    """Return the scores of every example, in order. `among` are the processes that share the work."""
     if not len(examples):
         return torch.empty(0, outputs)
 
@@ -166,32 +166,32 @@ def compute_rows(
     batch_tokens: int = TOKENS_AT_ONCE,
     among: Among = ALONE,
 ) -> Tensor:
-    """What is computed of every example, in their order."""
+    """Return the result of `compute` for every example, in order."""
 
     def compute_batch(rows: NDArray[np.int64]) -> Tensor:
         some = compute(*(tensor.to(device) for tensor in examples.take(rows))).float().cpu()
-        return some.clone()  # it may be a view of something larger
+        return some.clone()  # `some` may be a view of a larger tensor
 
     batches = list(examples.batch_rows(batch_tokens))
     computed = among.spread(counted_batches(batches, len, len(examples), examples.noun), compute_batch)
     if not computed:
         return torch.empty(0, 0)
     out = computed[0].new_empty(len(examples), *computed[0].shape[1:])
-    while computed:  # which grows less as this grows
+    while computed:  # `computed` shrinks as `out` is filled
         out[torch.from_numpy(batches.pop())] = computed.pop()
     return out
 
 
-def ratios(shares: Any, wholes: Any) -> NDArray[np.float64]:
-    """Each share over its whole; 0 where there is nothing to divide by."""
-    wholes = np.atleast_1d(wholes)
-    return np.divide(np.atleast_1d(shares), wholes, out=np.zeros(len(wholes)), where=wholes > 0)
+def ratios(numerators: ArrayLike, denominators: ArrayLike) -> NDArray[np.float64]:
+    """Return numerators divided by denominators; 0 where the denominator is 0."""
+    denominators = np.atleast_1d(denominators)
+    return np.divide(np.atleast_1d(numerators), denominators, out=np.zeros(len(denominators)), where=denominators > 0)
 
 
 def precision_recall_f1(
     right: NDArray[np.int64], predicted: NDArray[np.int64], true: NDArray[np.int64], noun: str
-) -> list[dict[str, Any]]:
-    """The scores of each class or label, of how often it was rightly predicted, predicted, and true."""
+) -> list[JsonObject]:
+    """Return the scores of each class or label from its counts of hits, predictions and true examples."""
     columns = ratios(right, predicted), ratios(right, true), ratios(2 * right, predicted + true)
     return [
         {"precision": float(p), "recall": float(r), "f1": float(f), noun: int(n)}
@@ -199,11 +199,11 @@ def precision_recall_f1(
     ]
 
 
-# --- labels that a head learns alone: what the rest of the model makes of each example is computed once ---
+# --- frozen features: if only the head is trained, the rest of the model runs once per example ---
 
 
 def head_learns_alone(model: nn.Module) -> bool:
-    """Return whether nothing before the head changes in training."""
+    """Return whether only the head of the model is trainable."""
     reader = capability(model, PoolsTokens)
     if reader is None or capability(model, CountsTokens) is not None:
         return False
@@ -212,7 +212,7 @@ def head_learns_alone(model: nn.Module) -> bool:
 
 
 def on_frozen_features(task: Labelling, model: nn.Module) -> Labelling:
-    """The task on the features that the model makes of each example."""
+    """Return the task on the model's features of each example, which are computed once."""
     frozen = copy.copy(task)
     frozen.parts = {name: FrozenFeatures(part, model) for name, part in task.parts.items()}
     frozen.on_features = True
@@ -220,7 +220,7 @@ def on_frozen_features(task: Labelling, model: nn.Module) -> Labelling:
 
 
 class FrozenFeatures(Inputs):
-    """Examples whose features are computed when they are first asked for."""
+    """Examples whose features are computed on first use."""
 
     def __init__(self, examples: Inputs, model: nn.Module) -> None:
         self.answers, self.texts, self.noun = examples.answers, examples.texts, examples.noun
@@ -247,8 +247,9 @@ class FrozenFeatures(Inputs):
 
     @torch.no_grad()
     def compute(self, among: Among = ALONE) -> None:
-        """The features that the model has in use: without dropout, and in full precision. `among`: the processes that
-        share the work; those that read none of the examples take part as well.
+        """Compute the features without dropout and in full precision.
+
+        `among` are the processes that share the work; all of them must call this.
         """
         if self._features is not None:
             return

@@ -1,4 +1,4 @@
-"""Windows of packed tokens, and the tasks that predict the next token at every position, or hidden tokens."""
+"""Language modelling on windows of packed tokens: next-token prediction and masked tokens."""
 
 import math
 from abc import abstractmethod
@@ -14,49 +14,53 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.bricks.losses import SCORES_AT_ONCE, head_loss, head_losses
+from glassformer.config.arrays import Array
 from glassformer.config.errors import DataError
+from glassformer.config.json_types import JsonObject
 from glassformer.config.progress import counted_batches
 from glassformer.data.order import mix, number
 from glassformer.data.packing.store import Tokens
 from glassformer.data.packing.windows import NOTHING, Masking, WindowOrder, segments_of
 from glassformer.models.modules import LanguageModel, MaskedLanguageModel, TokenModel, device_of
-from glassformer.tasks.base import SHOWN, Batch, Evaluation, Task, to_device
+from glassformer.tasks.base import MAX_DESCRIPTION_CHARS, Batch, Evaluation, Task, to_device
 from glassformer.text.tokenizer import Tokenizer
 
 TOKENS_AT_ONCE = 2**14
 LAST_TARGETS = 8
-"""Number of overlapping windows per token in an evaluation that predicts one token per window: a compromise between
-time and the number of predictions."""
-MOST_KEPT = 2**20
-"""Tokens whose own losses an evaluation keeps; of more, those of windows at even distances."""
+"""Number of overlapping windows per token in an evaluation that predicts one token per window.
+
+It is a compromise between time and the number of predictions.
+"""
+MAX_TOKEN_LOSSES = 2**20
+"""Number of tokens whose losses an evaluation stores; beyond it, those of every n-th window."""
 
 
 class Window(NamedTuple):
-    """A stretch of tokens that a model reads at once."""
+    """A span of tokens that a model reads at once."""
 
     begin: int
     end: int
     counted: int
-    """The first token that counts: those before it are there to be seen."""
+    """First token to evaluate; earlier tokens are context."""
 
 
 class JudgedWindow(NamedTuple):
     """The evaluation of a window."""
 
-    record: dict[str, Any]
-    columns: dict[str, NDArray[Any]] | None
-    """One value per predicted token: its `place` among the ids, how many tokens of the window are `before` it, its
-    `loss` …; of many windows, only some keep them.
+    record: JsonObject
+    columns: dict[str, Array] | None
+    """One value per predicted token; None for windows whose values are not stored.
+
+    The columns are its `place` among the ids, the number of tokens `before` it in the window, its `loss`, and others.
     """
 
     @staticmethod
-    def of(
-        window: Window, start: int, places: NDArray[Any], losses: NDArray[Any], total: float, **counted: NDArray[Any]
-    ) -> "JudgedWindow":
-        """Return the evaluation of a window from the places of its predicted tokens among the ids, and their losses.
+    def of(window: Window, start: int, places: Array, losses: Array, total: float, **counted: Array) -> "JudgedWindow":
+        """Return the evaluation of a window from the positions of its predicted tokens and their losses.
 
-        `start`: the first place that is predicted; `total`: the sum of the losses; `counted`: further columns, which
-        the record has as sums.
+        - `start`: first predicted position;
+        - `total`: sum of the losses;
+        - `counted`: further columns, whose sums become part of the record.
         """
         sums = {name: int(values.sum()) for name, values in counted.items()}
         covered = window.end - window.counted
@@ -66,11 +70,11 @@ class JudgedWindow(NamedTuple):
 
 
 class WindowTask(Task):
-    """A task on packed tokens, window by window."""
+    """A task on windows of packed tokens."""
 
     record = "window"
     no_predictions = "holds no token to predict"
-    """Why a part cannot be evaluated."""
+    """Reason why a part cannot be evaluated."""
     parts: Mapping[str, Tokens]
     _order: WindowOrder
 
@@ -86,7 +90,7 @@ class WindowTask(Task):
         seed: int = 0,
         smoothing: float = 0.0,
     ) -> None:
-        """`apart`: a token sees only its own document, which START begins, or END ends."""
+        """Create the task; with `apart`, a token sees only its own document, delimited by START or END."""
         self.parts = parts
         self.context = context
         self.start = start
@@ -98,7 +102,7 @@ class WindowTask(Task):
             self.steps_per_epoch = self._order.steps_per_epoch
 
     def ids_of(self, step: int) -> NDArray[np.int64]:
-        """The windows of a step's batch, each with the token that follows it."""
+        """Return the windows of a step's batch, each with the token that follows it."""
         places = self._order.starts(step)[:, None] + np.arange(self.context + 1)
         return self.parts["train"].ids[places].astype(np.int64)
 
@@ -108,10 +112,8 @@ class WindowTask(Task):
     def token_share(self, part: str, most: int) -> float:
         return min(1.0, most / max(1, len(self.parts[part].ids)))
 
-    def judge(
-        self, part: str, records: list[dict[str, Any]], arrays: dict[str, NDArray[Any]] | None = None
-    ) -> Evaluation:
-        """Metrics of what was predicted of a part, window by window."""
+    def judge(self, part: str, records: list[JsonObject], arrays: dict[str, Array] | None = None) -> Evaluation:
+        """Return the metrics of the predictions on a part."""
         count = sum(record["tokens"] for record in records)
         if not count:
             raise DataError(f"the {part} part {self.no_predictions}")
@@ -123,23 +125,23 @@ class WindowTask(Task):
         return Evaluation(metrics, "loss", lower_is_better=True, summary=summary, records=records, arrays=arrays or {})
 
     @abstractmethod
-    def measure(self, part: str, records: list[dict[str, Any]], metrics: dict[str, float]) -> str:
-        """Add to the metrics what the loss does not say, and return it for the summary."""
+    def measure(self, part: str, records: list[JsonObject], metrics: dict[str, float]) -> str:
+        """Add further metrics in place and return their summary."""
 
     def judge_windows(
         self, windows: list[Window], judge: Callable[[list[Window]], Iterable[JudgedWindow]]
-    ) -> tuple[list[dict[str, Any]], dict[str, NDArray[Any]]]:
+    ) -> tuple[list[JsonObject], dict[str, Array]]:
         """Return the records of the windows, or of those drawn, and the joined columns of every n-th of them.
 
         `judge`: a function that evaluates windows of one length.
         """
         if self.share < 1:
             windows = [windows[at] for at in self.drawn(len(windows)).tolist()]
-        apart = math.ceil(token_count(windows) / MOST_KEPT)
+        interval = math.ceil(token_count(windows) / MAX_TOKEN_LOSSES)
 
         def judge_batch(batch: tuple[int, list[Window]]) -> list[JudgedWindow]:
             judged = enumerate(judge(batch[1]), batch[0])
-            return [window if place % apart == 0 else window._replace(columns=None) for place, window in judged]
+            return [window if place % interval == 0 else window._replace(columns=None) for place, window in judged]
 
         groups = equal_lengths(windows, self.context)
         batches = counted_batches(groups, lambda batch: token_count(batch[1]), token_count(windows), "token")
@@ -149,7 +151,7 @@ class WindowTask(Task):
         return [window.record for window in judged], columns
 
     def segments(self, ids: Int[Tensor, "B T"]) -> Int[Tensor, "B T"] | None:
-        """Which document each token is of, where documents are read apart."""
+        """Return the document number of each token; None if documents are not separate."""
         return segments_of(ids, self.start, self.end) if self.apart else None
 
     def loss_at(
@@ -161,19 +163,19 @@ class WindowTask(Task):
         *,
         places: Int[Tensor, "B K"] | None = None,
     ) -> Float[Tensor, ""]:
-        """The summed loss at the places that are asked of each row, or at all of them."""
+        """Return the summed loss at these positions of each row; at all positions by default."""
         assert isinstance(model, TokenModel)
         states = model.states(inputs, segments=segments)
-        if places is not None:  # before the head: its scores are the largest tensor there is
+        if places is not None:  # select before the head, because the scores are the largest tensor
             states = states[torch.arange(len(states), device=states.device).unsqueeze(1), places]
         features = model.ready(states).flatten(0, 1)
         return head_loss(model.head, features, answers.flatten(), smoothing=self.smoothing)
 
 
 def windows_over(count: int, context: int, stride: int | None = None) -> list[Window]:
-    """Windows in which each of so many tokens counts once.
+    """Return windows in which each of `count` tokens is evaluated once.
 
-    With a stride below the context, every token but those of the first window has at least context − stride before it.
+    With a stride below the context, every token after the first window has at least context − stride tokens before it.
     """
     stride = context if stride is None else stride
     if not 1 <= stride <= context:
@@ -186,7 +188,7 @@ def windows_over(count: int, context: int, stride: int | None = None) -> list[Wi
 
 
 def equal_lengths(windows: list[Window], context: int) -> Iterator[tuple[int, list[Window]]]:
-    """Windows of one length, as many as are computed at once, and how many came before them."""
+    """Yield batches of windows of the same length, with the number of windows before them."""
     at_once = max(1, TOKENS_AT_ONCE // context)
     before = 0
     for first in range(0, len(windows), at_once):
@@ -198,11 +200,11 @@ def equal_lengths(windows: list[Window], context: int) -> Iterator[tuple[int, li
 
 
 def token_count(windows: Iterable[Window]) -> int:
-    """The tokens that count in them."""
+    """Return the number of evaluated tokens."""
     return sum(window.end - window.counted for window in windows)
 
 
-def stack_rows(device: torch.device, rows: list[NDArray[Any]]) -> Tensor:
+def stack_rows(device: torch.device, rows: list[Array]) -> Tensor:
     return torch.from_numpy(np.stack(rows).astype(np.int64)).to(device)
 
 
@@ -214,9 +216,9 @@ class WindowBatch(Batch):
     start: int | None
     end: int | None = None
     apart: bool = False
-    """A token sees only its own document."""
+    """Whether a token sees only its own document."""
     last_only: bool = False
-    """What follows the last token is all that is asked."""
+    """Whether only the token after the window is predicted."""
 
     @property
     def size(self) -> int:
@@ -234,7 +236,7 @@ class WindowBatch(Batch):
         return replace(self, ids=self.ids[first:last])
 
     def text(self, row: int, tokenizer: Tokenizer | None) -> str:
-        return "" if tokenizer is None else tokenizer.decode(self.ids[row, :SHOWN].tolist())
+        return "" if tokenizer is None else tokenizer.decode(self.ids[row, :MAX_DESCRIPTION_CHARS].tolist())
 
     def targets(self, ids: Int[Tensor, "B S"]) -> Int[Tensor, "B K"]:
         following = answers(ids, self.start)
@@ -247,12 +249,12 @@ class WindowBatch(Batch):
 
 
 def perplexity_text(perplexity: float) -> str:
-    """`12.34`; of a model that knows less than nothing, `1.01e+30`."""
+    """Format a perplexity: `12.34`, or `1.01e+30` for a diverged model."""
     return f"{perplexity:.2f}" if perplexity < 1e6 else f"{perplexity:.3g}"
 
 
 def answers(ids: Tensor, start: int | None) -> Tensor:
-    """What follows each token; that a new document starts is no news, so START is never asked for."""
+    """Return the next token of each token; START is never a target."""
     following = ids[:, 1:]
     return following if start is None else following.masked_fill(following == start, NOTHING)
 
@@ -271,7 +273,7 @@ class LanguageModelling(WindowTask):
 
     @property
     def default_stride(self) -> int:
-        """Tokens between two windows of an evaluation."""
+        """Default number of tokens between two windows of an evaluation."""
         return max(1, self.context // LAST_TARGETS) if self.last_only else self.context
 
     def record_count(self, part: str) -> int:
@@ -309,7 +311,7 @@ class LanguageModelling(WindowTask):
 
         def judge_rows(rows: list[Window]) -> Iterator[JudgedWindow]:
             batch = stack_rows(device_of(model), [ids[begin : end + 1] for begin, end, _ in rows])
-            first = min(counted - begin for begin, _, counted in rows)  # the head is skipped at the places before it
+            first = min(counted - begin for begin, _, counted in rows)  # the head skips earlier positions
             features = model.features(batch[:, :-1], segments=self.segments(batch[:, :-1]))[:, first:]
             following = answers(batch, self.start)[:, first:]
             losses = head_losses(model.head, features.flatten(0, 1), following.flatten())
@@ -323,7 +325,7 @@ class LanguageModelling(WindowTask):
 
         return self.judge(part, *self.judge_windows(self.windows(len(ids), stride, most), judge_rows))
 
-    def measure(self, part: str, records: list[dict[str, Any]], metrics: dict[str, float]) -> str:
+    def measure(self, part: str, records: list[JsonObject], metrics: dict[str, float]) -> str:
         tokens = self.parts[part]
         nats = math.fsum(record["loss"] for record in records)
         covered = sum(record["covered"] for record in records) / (len(tokens.ids) - 1)
@@ -355,15 +357,15 @@ _MASKED = number(4)
 
 @dataclass(frozen=True)
 class MaskedBatch(Batch):
-    """Windows of T tokens, some of them hidden, and what these were."""
+    """Windows of T tokens, some of them masked, with the original tokens."""
 
     inputs: Int[Tensor, "B T"]
     places: Int[Tensor, "B K"]
-    """The places that are guessed and, where a row has fewer than another, some that are not."""
+    """Masked positions, padded with other positions in rows that have fewer of them."""
     answers: Int[Tensor, "B K"]
-    """The token at each of these places, or NOTHING where none is asked for."""
+    """Token at each of these positions; NOTHING at padding."""
     segments: Int[Tensor, "B T"] | None = None
-    """Which document each token is of, where documents are read apart."""
+    """Document number of each token, if documents are separate."""
 
     @property
     def size(self) -> int:
@@ -383,7 +385,7 @@ class MaskedBatch(Batch):
         return MaskedBatch(self.inputs[some], self.places[some], self.answers[some], segments)
 
     def text(self, row: int, tokenizer: Tokenizer | None) -> str:
-        return "" if tokenizer is None else tokenizer.decode(self.inputs[row, :SHOWN].tolist())
+        return "" if tokenizer is None else tokenizer.decode(self.inputs[row, :MAX_DESCRIPTION_CHARS].tolist())
 
     def tensors(self, device: torch.device) -> tuple[Tensor, ...]:
         tensors = (self.inputs, self.places, self.answers, self.segments)
@@ -391,9 +393,9 @@ class MaskedBatch(Batch):
 
 
 def masked_places(answers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The K places of each row of B×T answers at which there are some, in order, and the answers there.
+    """Return K positions with an answer in each row of B×T answers, in order, and the answers there.
 
-    K is what the row with the most needs, in whole eighths of T: a step is compiled for each K that comes up.
+    K is the maximum per row, rounded up to an eighth of T, because the step is compiled for each K.
     """
     context = answers.shape[1]
     most = int((answers != NOTHING).sum(1).max())
@@ -403,7 +405,7 @@ def masked_places(answers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArra
 
 
 class MaskedModelling(WindowTask):
-    """Guessing hidden tokens of packed windows."""
+    """Masked language modelling on packed windows."""
 
     unit = "nats per guessed token"
     no_predictions = "is too short: none of its tokens is hidden, and so none guessed"
@@ -414,7 +416,7 @@ class MaskedModelling(WindowTask):
         self._key = mix(number(seed), _MASKED)
 
     def batch(self, step: int) -> MaskedBatch:
-        """What is hidden follows from the seed, the step and the place in the batch."""
+        """Return the batch; the masked tokens depend on the seed, the step and the row."""
         ids = self.ids_of(step)[:, :-1]
         inputs, answers = self.masking.to_learn(ids, mix(number(step), self._key))
         read, places, hidden = (torch.from_numpy(numbers) for numbers in (inputs, *masked_places(answers)))
@@ -426,7 +428,7 @@ class MaskedModelling(WindowTask):
 
     @torch.no_grad()
     def evaluate(self, model: nn.Module, part: str, *, most: int | None = None) -> Evaluation:
-        """One pass over windows side by side, in which the same tokens are hidden each time and for every model."""
+        """Evaluate adjacent windows with the same masked tokens each time and for every model."""
         assert isinstance(model, MaskedLanguageModel)
         ids = self.parts[part].ids
 
@@ -449,20 +451,20 @@ class MaskedModelling(WindowTask):
 
         return self.judge(part, *self.judge_windows(self.windows(len(ids), most), judge_rows))
 
-    def measure(self, part: str, records: list[dict[str, Any]], metrics: dict[str, float]) -> str:
+    def measure(self, part: str, records: list[JsonObject], metrics: dict[str, float]) -> str:
         count = sum(record["tokens"] for record in records)
         metrics["accuracy"] = sum(record["right"] for record in records) / count
         return f"{metrics['accuracy']:.2%} of {count:,} hidden tokens guessed right"
 
     def windows(self, count: int, most: int | None = None) -> list[Window]:
-        """The windows over so many tokens."""
+        """Return the windows over at most `most` of `count` tokens."""
         return windows_over(count if most is None else min(count, most), self.context)
 
 
 def guess_losses(
     head: nn.Linear, features: Float[Tensor, "N d"], answers: Int[Tensor, "N"]
 ) -> tuple[Float[Tensor, "N"], Bool[Tensor, "N"]]:
-    """The loss of each guess, and whether the likeliest token is the right one; in pieces, as scores are many."""
+    """Return the loss of each prediction, and whether the most probable token is right, computed in chunks."""
     rows = max(1, SCORES_AT_ONCE // head.out_features)
     losses, right = [features.new_empty(0, dtype=torch.float32)], [answers.new_empty(0, dtype=torch.bool)]
     for piece, true in zip(torch.split(features, rows), torch.split(answers, rows), strict=True):

@@ -1,10 +1,9 @@
-"""Say of an example which class it belongs to, which of several labels are true of it, or a number."""
+"""Classification, multilabel classification and regression."""
 
 import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +14,7 @@ from torch import Tensor
 from glassformer.bricks.losses import logistic_loss, softmax_loss, squared_loss
 from glassformer.config.arrays import Array
 from glassformer.config.errors import SettingError, refuse_unknown
+from glassformer.config.json_types import JsonObject
 from glassformer.data.features.inputs import Inputs
 from glassformer.data.wording import counted
 from glassformer.tasks.answers import Classes, Labels, Scale
@@ -27,7 +27,7 @@ AVERAGE_PRECISION = "average_precision"
 
 
 class Classification(Labelling):
-    """Which class an example belongs to."""
+    """Classification: one class per example."""
 
     answers: Classes
     loss_unit = "nats per {noun}"
@@ -42,7 +42,7 @@ class Classification(Labelling):
         choose_by: str = "accuracy",
         **batches: int,
     ) -> None:
-        """`batches`: the batch size and the seed."""
+        """Create the task; `batches` has the batch size and the seed."""
         super().__init__(parts, answers, **batches)
         self.smoothing = smoothing
         self.choose_by = choose_by
@@ -56,7 +56,10 @@ class Classification(Labelling):
         return losses if self.weights is None else losses * self.weights.to(losses.device)[answers]
 
     def _plain(self, scores: Float[Tensor, "B outputs"], answers: Int[Tensor, "B"], smoothing: float) -> Tensor:
-        """Softmax and logistic loss of two classes are the same function of the difference of their scores."""
+        """Return the unweighted loss of each example.
+
+        For two classes, softmax and logistic loss are the same function of the difference of the scores.
+        """
         if self.answers.loss == "softmax":
             return softmax_loss(scores, answers, smoothing)
         return logistic_loss(scores[:, 0], answers * (1 - smoothing) + smoothing / 2)
@@ -81,7 +84,7 @@ class Classification(Labelling):
         metrics = {
             "accuracy": float(np.trace(confusion) / confusion.sum()),
             "macro_f1": macro_f1(confusion),
-            **({"loss": float(known_losses.double().mean())} if known.any() else {}),  # else it is not defined
+            **({"loss": float(known_losses.double().mean())} if known.any() else {}),  # undefined without known labels
             "majority": float(confusion.sum(1)[:classes].max() / confusion.sum()),
             f"{self.noun}s": len(examples),
         }
@@ -120,17 +123,17 @@ class Classification(Labelling):
 
 
 def confusion_matrix(true: NDArray[np.int64], predicted: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
-    """How many examples of class i (row) were taken for class j (column)."""
+    """Return the number of examples of class i (row) predicted as class j (column)."""
     return np.bincount(true * classes + predicted, minlength=classes**2).reshape(classes, classes)
 
 
-def per_class(confusion: NDArray[np.int64], noun: str = Inputs.noun) -> list[dict[str, Any]]:
-    """Precision, recall and F1 of each class; 0 where there is nothing to divide by."""
+def per_class(confusion: NDArray[np.int64], noun: str = Inputs.noun) -> list[JsonObject]:
+    """Return precision, recall and F1 of each class; 0 where the denominator is 0."""
     return precision_recall_f1(np.diag(confusion), confusion.sum(0), confusion.sum(1), f"{noun}s")
 
 
 def macro_f1(confusion: NDArray[np.int64]) -> float:
-    """The mean of the classes' F1, over the classes that occur or were said to."""
+    """Return the mean F1 over the classes that occur or are predicted."""
     count = confusion.sum(0) + confusion.sum(1)
     return float(ratios(2 * np.diag(confusion), count)[count > 0].mean())
 
@@ -145,7 +148,10 @@ def average_precision(true: Bool[Array, " N"], scores: Float[Array, " N"]) -> fl
 
 
 def weights_of(spec: str, names: tuple[str, ...], answers: NDArray[np.int64]) -> NDArray[np.float32]:
-    """`balanced` (a class weighs as much as any other, however rare), or `spam=5,ham=1` (those not named weigh 1)."""
+    """Return class weights for `balanced` (equal total weight per class) or for a list like `spam=5,ham=1`.
+
+    Classes outside the list have the weight 1.
+    """
     if spec == "balanced":
         counts = np.bincount(answers, minlength=len(names))
         return (len(answers) / (len(names) * np.maximum(counts, 1))).astype(np.float32)
@@ -168,10 +174,10 @@ def weights_of(spec: str, names: tuple[str, ...], answers: NDArray[np.int64]) ->
 
 
 class Multilabel(Labelling):
-    """A logistic regression for each label, on one model.
+    """Multilabel classification: a logistic regression per label on a shared model.
 
-    The loss of an example is the mean over its labels, so that it does not grow with how many there are, and a rate
-    that suits classes suits these.
+    The loss of an example is the mean over its labels. It thus does not grow with their number, and the same learning
+    rates work as for classes.
     """
 
     answers: Labels
@@ -224,8 +230,9 @@ class Multilabel(Labelling):
 
 
 def most_frequent_set(true: Bool[Array, "N L"]) -> Bool[Array, "N L"]:
-    """What would be said by who always says the set that most examples have; of two, in whatever order examples come,
-    the one with the first label that they differ in.
+    """Return the prediction of the most frequent label set for each example.
+
+    Of equally frequent sets, it is the one with the first label in which they differ, in any order of examples.
     """
     counts = Counter(map(tuple, true.tolist()))
     often = max(counts, key=lambda labels: (counts[labels], labels))
@@ -233,15 +240,17 @@ def most_frequent_set(true: Bool[Array, "N L"]) -> Bool[Array, "N L"]:
 
 
 def set_metrics(true: Bool[Array, "N L"], predicted: Bool[Array, "N L"]) -> dict[str, float]:
-    """Micro F1 counts every label of every example alike; macro F1 is the mean over the labels that occur or were said;
-    exact match wants all labels of an example right; Hamming is the share of single decisions that are wrong.
+    """Return micro F1, macro F1, exact match and Hamming loss.
+
+    Micro F1 weights every label of every example equally. Macro F1 is the mean over the labels that occur or are
+    predicted. Exact match is the share of examples with all labels right. Hamming loss is the share of wrong decisions.
     """
-    right, says, there = (true & predicted).sum(0), predicted.sum(0), true.sum(0)
-    met = says + there > 0
-    by_label = ratios(2 * right, says + there)
+    right, predictions, occurrences = (true & predicted).sum(0), predicted.sum(0), true.sum(0)
+    is_relevant = predictions + occurrences > 0
+    by_label = ratios(2 * right, predictions + occurrences)
     return {
-        "micro_f1": float(ratios(2 * right.sum(), says.sum() + there.sum())[0]),
-        "macro_f1": float(by_label[met].mean()) if met.any() else 0.0,
+        "micro_f1": float(ratios(2 * right.sum(), predictions.sum() + occurrences.sum())[0]),
+        "macro_f1": float(by_label[is_relevant].mean()) if is_relevant.any() else 0.0,
         "exact_match": float((true == predicted).all(1).mean()),
         "hamming": float((true != predicted).mean()),
     }
@@ -251,7 +260,7 @@ def set_metrics(true: Bool[Array, "N L"], predicted: Bool[Array, "N L"]) -> dict
 
 
 class Regression(Labelling):
-    """The loss is the squared error in spreads of the training part; the metrics are in the unit of the data."""
+    """Regression: squared error in standard deviations of the training part; metrics in the unit of the data."""
 
     answers: Scale
     loss_unit = "squared error, in spreads"
@@ -268,7 +277,7 @@ class Regression(Labelling):
         metrics = {
             "rmse": math.sqrt(squared),
             "mae": float(errors.abs().mean()),
-            **({"r2": 1 - squared / variance} if true.max() > true.min() else {}),  # else it is not defined
+            **({"r2": 1 - squared / variance} if true.max() > true.min() else {}),  # undefined for constant targets
             "loss": float(self.losses(scores, answers).double().mean()),
             f"{self.noun}s": len(examples),
         }

@@ -1,11 +1,11 @@
-"""Say in another language, or another way, what a text says."""
+"""Translation and other sequence-to-sequence tasks."""
 
 import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from glassformer.bricks.losses import head_loss, head_losses
 from glassformer.config.errors import DataError, Misuse
+from glassformer.config.json_types import JsonObject
 from glassformer.config.progress import may_stop
 from glassformer.data.features.texts import PairExamples, Sequences
 from glassformer.data.order import TokenOrder
@@ -25,8 +26,12 @@ from glassformer.models.modules import Seq2Seq, device_of
 from glassformer.tasks.base import Batch, Evaluation, Task, to_device
 from glassformer.text.tokenizer import Tokenizer
 
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric
+    from sacrebleu.metrics.bleu import BLEU
+
 NOTHING = -1
-"""The answer where none is asked for: at padding, and before the last of the tokens that open a target."""
+"""Target at padding and before the last opening token, which is not predicted."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class PairBatch(Batch):
     target: Int[Tensor, "B T"]
     target_mask: Bool[Tensor, "B T"]
     opening: int = 1
-    """How many tokens open each target: START, unless its tokenizer was made elsewhere."""
+    """Number of opening tokens of each target: START, or those of a third-party tokenizer."""
 
     @property
     def size(self) -> int:
@@ -67,7 +72,7 @@ class PairBatch(Batch):
 
 
 class Translating(Task):
-    """All positions of a target at once, each after its true beginning (teacher forcing)."""
+    """Translation trained with teacher forcing: all target positions at once, each after the true prefix."""
 
     steady = False
     record = "pair"
@@ -86,7 +91,7 @@ class Translating(Task):
         seed: int = 0,
         smoothing: float = 0.0,
     ) -> None:
-        """`tokenizer`: the targets'."""
+        """Create the task; `tokenizer` is that of the targets."""
         self.parts = parts
         self.tokenizer = tokenizer
         self.context = context
@@ -107,7 +112,7 @@ class Translating(Task):
     def loss(self, model: nn.Module, *tensors: Tensor) -> Tensor:
         source, source_mask, target, answers = tensors
         assert isinstance(model, Seq2Seq)
-        features = model.features(source, source_mask, target)  # padding follows the target: causal, it never matters
+        features = model.features(source, source_mask, target)  # padding follows the target of a causal decoder
         return head_loss(model.head, features.flatten(0, 1), answers.flatten(), smoothing=self.smoothing)
 
     @torch.no_grad()
@@ -149,7 +154,7 @@ class Translating(Task):
         return judge(records, search, lowercase=lowercase, bleu_tokenizer=bleu_tokenizer)
 
     def _target_tokens(self, part: str) -> NDArray[np.int64]:
-        """How many are judged of each pair."""
+        """Return the number of evaluated tokens of each pair."""
         return self.parts[part].target.lengths - len(self.tokenizer.roles.opening)
 
     def record_count(self, part: str) -> int:
@@ -166,7 +171,7 @@ class Translating(Task):
         return translate(model, sources, how, marks, context=self.context, spread=self.shared_by.spread)
 
     def _losses(self, model: Seq2Seq, pairs: PairExamples, rows: NDArray[np.int64]) -> list[tuple[float, int]]:
-        """The summed loss of each pair without label smoothing, and over how many tokens."""
+        """Return the summed loss of each pair without label smoothing, and its number of tokens."""
 
         def judge(some: NDArray[np.int64]) -> list[tuple[float, int]]:
             may_stop()
@@ -184,9 +189,9 @@ class Translating(Task):
 
 
 def _spread(lengths: NDArray[np.int64], most: int | None) -> NDArray[np.int64]:
-    """Every pair; or, of more than so many tokens, every so-manieth."""
-    apart = 1 if most is None else max(1, math.ceil(int(lengths.sum()) / most))
-    return np.arange(0, len(lengths), apart)
+    """Return all pairs, or every n-th pair so that at most about `most` tokens remain."""
+    interval = 1 if most is None else max(1, math.ceil(int(lengths.sum()) / most))
+    return np.arange(0, len(lengths), interval)
 
 
 NO_BLEU = "no_bleu"
@@ -206,9 +211,9 @@ def default_bleu_tokenizer(targets: Sequence[str]) -> str:
 
 
 def judge(
-    records: list[dict[str, Any]], search: str, *, lowercase: bool = False, bleu_tokenizer: str | None = None
+    records: list[JsonObject], search: str, *, lowercase: bool = False, bleu_tokenizer: str | None = None
 ) -> Evaluation:
-    """Metrics of translations, a record each; of the loss where the records have one. `search`: how they were found."""
+    """Return the metrics of translations from their records; `search` describes the decoding."""
     outputs, targets = ([record[key] for record in records] for key in ("output", "target"))
     metrics, details = text_scores(outputs, targets, lowercase=lowercase, bleu_tokenizer=bleu_tokenizer)
     metrics["exact_match"] = sum(record["exact"] for record in records) / len(records)
@@ -231,7 +236,7 @@ def judge(
 
 def text_scores(
     outputs: list[str], targets: list[str], *, lowercase: bool = False, bleu_tokenizer: str | None = None
-) -> tuple[dict[str, float], dict[str, Any]]:
+) -> tuple[dict[str, float], JsonObject]:
     """Return sacreBLEU's BLEU and chrF, and as details the signatures that make them comparable.
 
     `bleu_tokenizer`: one of `BLEU_TOKENIZERS`; None: that of `default_bleu_tokenizer`. A BLEU that was not computed is
@@ -241,19 +246,19 @@ def text_scores(
 
     tokenizer = bleu_tokenizer or default_bleu_tokenizer(targets)
     bleu = bleu_with(tokenizer)
-    found: dict[str, Any] = {"bleu": bleu, "chrf": CHRF()}
+    computed: dict[str, Metric] = {"bleu": bleu, "chrf": CHRF()}
     if lowercase:
-        found["bleu_lowercase"] = bleu_with(tokenizer, lowercase=True)
-    details: dict[str, Any] = {"bleu_tokenizer": tokenizer}
+        computed["bleu_lowercase"] = bleu_with(tokenizer, lowercase=True)
+    details: JsonObject = {"bleu_tokenizer": tokenizer}
     if all(len(bleu.tokenizer(target).split()) < bleu.max_ngram_order for target in targets):
-        details = {name: None for name in found if name != "chrf"}
+        details = {name: None for name in computed if name != "chrf"}
         details[NO_BLEU] = f"no target has {bleu.max_ngram_order} words in a row"
-    found = {name: metric for name, metric in found.items() if name not in details}
-    metrics = {name: metric.corpus_score(outputs, [targets]).score for name, metric in found.items()}
-    return metrics, {"signature": {name: str(metric.get_signature()) for name, metric in found.items()}, **details}
+    computed = {name: metric for name, metric in computed.items() if name not in details}
+    metrics = {name: metric.corpus_score(outputs, [targets]).score for name, metric in computed.items()}
+    return metrics, {"signature": {name: str(metric.get_signature()) for name, metric in computed.items()}, **details}
 
 
-def bleu_with(tokenizer: str, *, lowercase: bool = False) -> Any:
+def bleu_with(tokenizer: str, *, lowercase: bool = False) -> "BLEU":
     """Return sacreBLEU's BLEU with this tokenizer; raise `Misuse` if the tokenizer is not installed."""
     from sacrebleu.metrics.bleu import BLEU
 
