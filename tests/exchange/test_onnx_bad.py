@@ -109,7 +109,7 @@ def test_what_breaks_off_leaves_the_old_as_it_was(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_weights_too_large_for_one_file_lie_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_graph, "INSIDE", 100)
+    monkeypatch.setattr(onnx_graph, "MAX_INLINE_BYTES", 100)
     what = writer("average")
     files = export(what, tmp_path / "out")
     assert "model.onnx.data" in {file.name for file in files}

@@ -20,7 +20,7 @@ CELLS = {
     "begin": """
 import glassformer as gf
 from glassformer.notebook import display
-display.EVERY = display.PATIENCE = 0  # every picture is drawn
+display.MIN_INTERVAL = display.DELAY = 0  # every picture is drawn
 """,
     "train": 'trained = gf.train("two.csv", model="bag", steps=4, out="run")',
     "trained": "trained",

@@ -16,7 +16,7 @@ import pytest
 from glassformer import rendering
 from glassformer.rendering.panels import (
     LARGEST,
-    MOST_WEIGHTS,
+    MAX_WEIGHTS,
     Frames,
     Grid,
     Heads,
@@ -123,7 +123,7 @@ def test_what_the_page_holds_of_attention_is_bounded_for_all_moments_together() 
     names = [str(place) for place in range(128)]
     weights = np.random.default_rng(1).dirichlet(np.ones(128), (4, 4, 128)).astype(np.float32)
     heads = Heads(weights=weights, rows=names, columns=names)
-    assert weights.size < MOST_WEIGHTS
+    assert weights.size < MAX_WEIGHTS
     assert "kept" not in heads.packed()["weights"]
 
     def held(moments: int) -> list[dict[str, Any]]:
@@ -131,11 +131,11 @@ def test_what_the_page_holds_of_attention_is_bounded_for_all_moments_together() 
         packed = Frames(name="updates", labels=names[:moments], frames=frames).packed()
         return [frame[1]["weights"] for frame in packed["frames"]]
 
-    few = held(MOST_WEIGHTS // weights.size)
+    few = held(MAX_WEIGHTS // weights.size)
     assert all(one == heads.packed()["weights"] for one in few)
     many = held(26)
     assert all(one["kept"] == LARGEST for one in many)
-    assert sum(len(b64decode(one["u8"])) for one in many) <= MOST_WEIGHTS
+    assert sum(len(b64decode(one["u8"])) for one in many) <= MAX_WEIGHTS
 
 
 def test_a_result_that_has_a_view_is_saved_and_shown_as_that(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from glassformer.error_analysis.finding import MAX_ERRORS, worst
 from glassformer.error_analysis.labelling import confident_error_images, confident_errors, largest_errors, thumbnail
 from glassformer.error_analysis.language import MAX_PASSAGE_TOKENS, surprising_stretch
 from glassformer.error_analysis.translations import MAX_SCORED, worst_translations
-from glassformer.rendering.confusion import MOST_CLASSES, confusion
-from glassformer.rendering.curves import MOST_POINTS, curves
+from glassformer.rendering.confusion import MAX_CLASSES, confusion
+from glassformer.rendering.curves import MAX_POINTS, curves
 from glassformer.rendering.panels import Gallery, Grid, Lines, Table, Words
 from glassformer.reporting.report import by_class, samples, scores, three_digits
 
@@ -54,12 +54,12 @@ def test_curves() -> None:
 
 
 def test_curves_of_a_long_run_are_thinned_and_end_where_it_ended() -> None:
-    loss = curves(log(5 * MOST_POINTS + 3, every=700), unit="nats")[0]
+    loss = curves(log(5 * MAX_POINTS + 3, every=700), unit="nats")[0]
     assert isinstance(loss, Lines)
     for line in loss.series[:2]:
-        assert MOST_POINTS / 2 < len(line.x) <= MOST_POINTS + 1
+        assert MAX_POINTS / 2 < len(line.x) <= MAX_POINTS + 1
         assert line.x[0] == 1
-        assert line.x[-1] == 5 * MOST_POINTS + 3
+        assert line.x[-1] == 5 * MAX_POINTS + 3
         assert len(line.y) == len(line.x)
     assert loss.series[0].y == [1 / step for step in loss.series[0].x]
 
@@ -128,7 +128,7 @@ def test_confusion() -> None:
 
 
 def test_confusion_of_many_classes_shows_those_most_confused() -> None:
-    count = MOST_CLASSES + 3
+    count = MAX_CLASSES + 3
     matrix = np.eye(count, dtype=int) * 100
     matrix[0, 1] = matrix[5, 2] = 1
     matrix[np.arange(4, count), 3] += 9
@@ -136,10 +136,10 @@ def test_confusion_of_many_classes_shows_those_most_confused() -> None:
     assert isinstance(grid, Grid)
     left_out = {f"c{one}" for one in range(count)} - set(grid.rows)
     assert left_out == {"c0", "c1", "c2"}
-    assert grid.values.shape == (MOST_CLASSES, MOST_CLASSES)
+    assert grid.values.shape == (MAX_CLASSES, MAX_CLASSES)
     assert grid.values[grid.rows.index("c4"), grid.columns.index("c3")] == 9
     assert not grid.numbers
-    assert f"Of {count} classes, the {MOST_CLASSES} with most errors." in grid.note
+    assert f"Of {count} classes, the {MAX_CLASSES} with most errors." in grid.note
 
 
 # --- where it is wrong ---

@@ -142,8 +142,9 @@ def choose(
     seen: Flags | None = None,
     counts: Scores | None = None,
 ) -> Int[Tensor, "B"]:
-    """One token for each row, by a random number between 0 and 1 for each. `seen`: tokens that were there before,
-    `counts`: how often each was written.
+    """Return a token for each row, given a random number in [0, 1) per row.
+
+    `seen` marks tokens of the prompt and the text; `counts` has how often each token was generated.
     """
     scores = _penalised(scores, how, plan, seen, counts)
     if not plan.random:

@@ -1,4 +1,4 @@
-"""Other people's formats: Hugging Face folders and GGUF files in, Hugging Face folders and ONNX files out."""
+"""Third-party formats: import of Hugging Face folders and GGUF files, export to Hugging Face folders and ONNX."""
 
 import re
 from importlib.util import find_spec
@@ -8,11 +8,11 @@ from glassformer.config.errors import Misuse
 
 CONFIG, GGUF = "config.json", ".gguf"
 HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*(/[\w-][\w.-]*\.gguf)?)?")
-"""OWNER/MODEL; of the many GGUF files that there often are, one: OWNER/MODEL/FILE.gguf."""
+"""OWNER/MODEL, or OWNER/MODEL/FILE.gguf for one of a model's GGUF files."""
 
 
 def check_source(source: str) -> None:
-    """Refuse what is no model's name, known without torch: a folder, a .gguf file, or what the hub could know."""
+    """Raise `Misuse` unless `source` is a folder, a .gguf file, or a possible name on the hub; imports no torch."""
     if not source:
         raise Misuse("a model is named by its folder, its file or its name on the hub, and this name is empty")
     path = Path(source)

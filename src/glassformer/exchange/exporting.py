@@ -1,5 +1,6 @@
-"""What every export shares: the run that goes out, a folder that is whole or not there, and whether what was written
-computes what the run does: the scores of both, on random examples of several sizes.
+"""Common parts of exports: the exported run, an atomically written folder, and the comparison with the run.
+
+The comparison computes the scores of both models on random examples of several sizes.
 """
 
 import contextlib
@@ -10,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jinja2
 import torch
@@ -33,42 +34,44 @@ from glassformer.text.tokenizer import Tokenizer
 Module = TypeVar("Module", bound=nn.Module)
 
 BATCH, LENGTH, SOURCE = "batch", "length", "source_length"
-"""Axes of any size."""
+"""Names of dynamic axes."""
 README = "README.md"
 TOLERANCE = 1e-3
-"""Allowed difference, as a share of the largest score. Other kernels add up in another order: in single precision that
-moves the scores of deep models by up to some 1e-4 of it. What is computed wrongly, a mask or a weight, is off by far
-more."""
+"""Maximum difference, relative to the largest score.
+
+Other kernels add in another order, which changes the scores of deep models by up to about 1e-4 in single precision. A
+wrong mask or weight changes them far more.
+"""
 EXPORT, EXPORTS = "export", "exports.json"
-"""Where in a run's folder an export may be, and what says where the others are."""
-LEAST = 1e-2
-"""Scores smaller than this are compared as if they were as large."""
+"""Default export folder within a run, and the file that lists other export folders."""
+MIN_SCALE = 1e-2
+"""Lower bound of the scale for the comparison, so that tiny scores do not count as large differences."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportedRun:
-    """What goes out, and all that belongs to it."""
+    """A run to export, with everything that belongs to it."""
 
     model: nn.Module
     config: Config
     tokenizer: Tokenizer | None
     target_tokenizer: Tokenizer | None = None
-    """The targets' own, where they are cut in another way than the sources."""
+    """Tokenizer of the targets, if it differs from that of the sources."""
     features: Features | None = None
     answers: Answers | None = None
     name: str = "a run"
-    """What the model card calls it."""
+    """Name in the model card."""
     imported_as: str | None = None
-    """The Hugging Face class that an imported run came from."""
+    """Hugging Face class of an imported run."""
     original: Path | None = None
-    """The folder of the files about tokens that came with an imported model."""
+    """Folder with the original tokenizer files of an imported model."""
     chat_template: str | None = None
     specials: Mapping[str, str] = field(default_factory=dict)
-    """Special tokens by the names that the template has for them."""
+    """Special tokens by their names in the chat template."""
 
     @property
     def shape(self) -> Shape:
-        """What an example is made of."""
+        """Content of an example."""
         if self.features is not None:
             return self.features.shape
         return Shape(vocab=0 if self.tokenizer is None else self.tokenizer.vocab_size)
@@ -78,7 +81,7 @@ class ExportedRun:
         return self.shape.vocab if self.target_tokenizer is None else self.target_tokenizer.vocab_size
 
     def check(self, model: nn.Module, exported: nn.Module, folder: Path) -> str:
-        """How far what was exported is from `model`, in words; an error where rounding cannot explain it."""
+        """Describe the difference of the exported model from `model`; raise `RunError` if it exceeds rounding."""
         longest = self.config.model.context if self.shape.vocab else 1
         difference = largest_difference(model, exported, self.shape, self.target_vocab, longest)
         if not difference <= TOLERANCE:
@@ -89,17 +92,17 @@ class ExportedRun:
 
 @dataclass(frozen=True)
 class Port:
-    """A tensor that goes in."""
+    """An input tensor of an exported model."""
 
     name: str
     axes: tuple[int | str, ...]
-    """Sizes; those that may be any are names."""
+    """Sizes; names stand for dynamic axes."""
     kind: torch.dtype = torch.int64
     below: tuple[int, ...] = ()
-    """How many ids there are; or, of categories, how many each column has."""
+    """Number of ids, or of values per category column."""
 
     def example(self, sizes: Mapping[str, int], random: torch.Generator) -> Tensor:
-        """Numbers of the right kind. A mask shows rows of different lengths; with three of them, one is empty."""
+        """Return random values of the right type. A mask has rows of different lengths; the third row is empty."""
         shape = [axis if isinstance(axis, int) else sizes[axis] for axis in self.axes]
         if self.kind == torch.bool:
             rows, length = shape
@@ -114,7 +117,7 @@ class Port:
 
 
 def ports_of(shape: Shape, *, empty: bool = False) -> tuple[Port, ...]:
-    """What a model of such examples is called with; what has no columns is left out, unless `empty` ones are wanted."""
+    """Return the inputs of a model for these examples; inputs without columns only if `empty`."""
     columns = empty and shape.columns
     ports = (
         (shape.vocab, Port("tokens", (BATCH, LENGTH), below=(shape.vocab,))),
@@ -123,11 +126,11 @@ def ports_of(shape: Shape, *, empty: bool = False) -> tuple[Port, ...]:
         (shape.categories or columns, Port("categories", (BATCH, len(shape.categories)), below=shape.categories)),
         (shape.image, Port("pixels", (BATCH, *(shape.image or ())), torch.float32)),
     )
-    return tuple(port for there, port in ports if there)
+    return tuple(port for has_input, port in ports if has_input)
 
 
 def translator_ports(source_vocab: int, target_vocab: int) -> tuple[Port, Port, Port]:
-    """What a translator is called with: source, its mask, and target."""
+    """Return the inputs of a translation model: source, its mask, and target."""
     return (
         Port("source", (BATCH, SOURCE), below=(source_vocab,)),
         Port("source_mask", (BATCH, SOURCE), torch.bool),
@@ -137,12 +140,14 @@ def translator_ports(source_vocab: int, target_vocab: int) -> tuple[Port, Port, 
 
 @torch.inference_mode()
 def largest_difference(model: nn.Module, exported: nn.Module, shape: Shape, target_vocab: int, longest: int) -> float:
-    """The largest difference of two scores, as a share of the largest score; padding aside. Infinite where one is no
-    number."""
+    """Return the largest difference of two scores, relative to the largest score, ignoring padding.
+
+    It is infinite if a score is not finite.
+    """
     is_translator = capability(model, HasDecoder) is not None
     ports = translator_ports(shape.vocab, target_vocab) if is_translator else ports_of(shape, empty=True)
     random = torch.Generator().manual_seed(1)
-    worst, largest = 0.0, LEAST
+    worst, largest = 0.0, MIN_SCALE
     for batch, length in ((1, 1), (4, 11), (3, 29), (2, 2)):
         length = min(length, longest)
         sizes = {BATCH: batch, LENGTH: length, SOURCE: min(length + 2, longest)}
@@ -150,19 +155,19 @@ def largest_difference(model: nn.Module, exported: nn.Module, shape: Shape, targ
         ours, theirs = (each(*inputs.values()).double() for each in (model, exported))
         if ours.shape != theirs.shape:
             return math.inf
-        if "mask" in inputs and ours.dim() == 3:  # at padding, anything may stand
+        if "mask" in inputs and ours.dim() == 3:  # scores at padding are arbitrary
             ours, theirs = ours[inputs["mask"]], theirs[inputs["mask"]]
         if not ours.numel():
             continue
-        gap = float((ours - theirs).abs().max())
-        if not math.isfinite(gap):
+        difference = float((ours - theirs).abs().max())
+        if not math.isfinite(difference):
             return math.inf
-        worst, largest = max(worst, gap), max(largest, float(ours.abs().max()))
+        worst, largest = max(worst, difference), max(largest, float(ours.abs().max()))
     return worst / largest
 
 
 def inference_copy(model: Module) -> Module:
-    """A copy in single precision on the CPU, in use rather than in training; weights that are so already are shared."""
+    """Return a copy in single precision on the CPU in evaluation mode; it shares weights already in that form."""
     tensors = tensors_of(model)
     plain = all(tensor.device.type == "cpu" and tensor.dtype in (torch.float32, torch.int64) for tensor in tensors)
     memo = {id(tensor): tensor for tensor in tensors} if plain else {}
@@ -174,7 +179,7 @@ def tensors_of(model: nn.Module) -> list[Tensor]:
 
 
 def check_empty(folder: Path, *, overwrite: bool = False) -> None:
-    """Whether an export may be written here: what is there is never replaced unasked."""
+    """Raise `Misuse` unless an export may be written to this folder; existing files need `overwrite`."""
     if folder.exists() and not folder.is_dir():
         raise Misuse(f"{folder} is a file: name a folder to export to")
     if (folder / CARD).exists():
@@ -185,11 +190,12 @@ def check_empty(folder: Path, *, overwrite: bool = False) -> None:
 
 @contextlib.contextmanager
 def recorded_export(run: Path, folder: Path) -> Iterator[None]:
-    """Write down in a run's folder where it is exported to: from there, so that both can move together. First, so that
-    an export is known however it is killed; one that fails is forgotten.
+    """Record the export folder in the run, relative to it, so that both can move together.
+
+    The entry is written first, so that the export is known however the process is killed. A failed export removes it.
     """
     place = os.path.abspath(folder)
-    with contextlib.suppress(ValueError):  # another drive
+    with contextlib.suppress(ValueError):  # relpath fails across drives
         place = os.path.relpath(place, os.path.abspath(run))
     before: list[str] | None = None
     try:
@@ -207,7 +213,7 @@ def recorded_export(run: Path, folder: Path) -> Iterator[None]:
 
 
 def exports_of(run: Path) -> list[Path]:
-    """The folders that a run was exported to, whether they are still there or not."""
+    """Return the recorded export folders of a run, whether they still exist or not."""
     places = [*([EXPORT] if (run / EXPORT).exists() else []), *_recorded(run)]
     return [Path(os.path.normpath(run / place)) for place in dict.fromkeys(places)]
 
@@ -221,10 +227,10 @@ def _recorded(run: Path) -> list[str]:
 
 @contextlib.contextmanager
 def fill_folder(folder: Path, *, overwrite: bool = False, owned: Collection[str] = ()) -> Iterator[Path]:
-    """A place to write to. At the end, what is there is in `folder`; after an error nothing is left of it.
+    """Yield a temporary folder whose files move to `folder` at the end; after an error nothing remains.
 
-    Where there is one to be overwritten, the new files replace those of their names, and of the others in it those
-    `owned` go, by name or pattern, which an export of this kind may have left.
+    In an overwritten folder, new files replace those of the same name. Other files that match `owned`, by name or
+    pattern, are deleted: an earlier export of this kind may have left them.
     """
     check_empty(folder, overwrite=overwrite)
     with locked(folder, "export"):
@@ -236,8 +242,8 @@ def fill_folder(folder: Path, *, overwrite: bool = False, owned: Collection[str]
                 old.unlink()
 
 
-def fill_template(module: str, template: str, /, **facts: Any) -> str:
-    """Return the text of a template that lies beside a module."""
+def fill_template(module: str, template: str, /, **facts: object) -> str:
+    """Return the rendered template next to a module."""
     environment = jinja2.Environment(
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
     )

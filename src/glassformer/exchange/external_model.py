@@ -1,60 +1,60 @@
-"""An external model on disk: its config, its tokens, and its weights, none of them read yet."""
+"""A third-party model on disk: config, tokens and weights, which are read later."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
+from glassformer.config.json_types import JsonObject
 from glassformer.text.tokenizer import Tokenizer
 
 
 class Weights(ABC):
-    """Tensors by the names in their files. Shapes are known before anything is read."""
+    """Tensors by their names in the files. Shapes are known before values are read."""
 
     shapes: Mapping[str, tuple[int, ...]]
 
     @property
     def kind(self) -> str:
-        """What most of the tensors are written as."""
+        """Most frequent number format of the tensors."""
         kinds = [self.kind_of(name) for name in self.shapes]
         return max(sorted(set(kinds)), key=kinds.count, default="")
 
     @abstractmethod
     def kind_of(self, name: str) -> str:
-        """What the numbers of a tensor are written as."""
+        """Return the number format of a tensor."""
 
     @abstractmethod
     def read(self, name: str) -> Tensor:
-        """The tensor of this name, in single precision."""
+        """Return a tensor in single precision."""
 
 
 @dataclass(frozen=True)
 class ExternalTokens:
-    """The tokens of an external model."""
+    """The tokens of a third-party model."""
 
     tokenizer: Tokenizer
     target_tokenizer: Tokenizer | None = None
-    """The targets' own, where they are cut in another way than the sources."""
+    """Tokenizer of the targets, if it differs from that of the sources."""
     chat_template: str | None = None
     specials: dict[str, str] = field(default_factory=dict)
-    """Special tokens by the names that a chat template has for them: `bos_token`, `eos_token` …"""
+    """Special tokens by their names in the chat template: `bos_token`, `eos_token` …"""
     files: tuple[Path, ...] = ()
-    """Files to be kept beside them in the run and given back, as they came, by an export."""
+    """Original files that the run keeps and an export writes back unchanged."""
 
 
 @dataclass(frozen=True)
 class ExternalModel:
-    """All that an import needs. Whatever the format, `config` and the names of the weights are Hugging Face's."""
+    """Everything that an import needs. `config` and the weights have Hugging Face's names in any format."""
 
     name: str
-    """What errors and cards call it: the folder, file or hub name."""
+    """Name in errors and cards: the folder, file or hub name."""
     format: str
-    """`huggingface` or `gguf`."""
-    config: dict[str, Any]
+    """"huggingface" or "gguf"."""
+    config: JsonObject
     weights: Weights
     tokens: ExternalTokens
-    settings: dict[str, Any] = field(default_factory=dict)
-    """Settings, by dotted key, that follow from other files than config.json (how a text's vectors are pooled)."""
+    settings: JsonObject = field(default_factory=dict)
+    """Settings by dotted key from files other than config.json, such as the pooling of text vectors."""

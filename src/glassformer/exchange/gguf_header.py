@@ -1,7 +1,7 @@
-"""The head of a GGUF file: what it says of itself and where its tensors lie.
+"""The header of a GGUF file: its metadata and the positions of its tensors.
 
-Every count, length and place is held against the file's size before anything is read or reserved for it: a damaged file
-ends in one line. The package gguf, which not everyone needs, knows how each kind of number is written.
+Every count, length and offset is compared with the file size before anything is read or allocated for it, so that a
+damaged file yields a one-line error. The optional package gguf knows the number formats.
 """
 
 import importlib
@@ -15,23 +15,24 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.config.arrays import Array
 from glassformer.config.errors import DataError, MissingPackage
 
 Item = TypeVar("Item")
 
 VERSIONS = (2, 3)
 ALIGNMENT = 32
-"""The alignment of a file that names none."""
-NAME, STRING, ITEMS, DIMENSIONS = 1 << 16, 1 << 24, 1 << 24, 4
-"""The longest name, text and list that a header may hold, and the most dimensions of a tensor."""
+"""Default alignment."""
+MAX_NAME_BYTES, MAX_STRING_BYTES, MAX_ITEMS, MAX_DIMENSIONS = 1 << 16, 1 << 24, 1 << 24, 4
+"""Maximum length of a name, a string and a list, and maximum number of dimensions."""
 
 SCALARS = {0: "u1", 1: "i1", 2: "<u2", 3: "<i2", 4: "<u4", 5: "<i4", 6: "<f4", 7: "?", 10: "<u8", 11: "<i8", 12: "<f8"}
 TEXT, LIST = 8, 9
-"""The types of values, by their number in the file."""
+"""Types of values by number, besides SCALARS."""
 
 
 class Kind(NamedTuple):
-    """A way to write numbers: so many of them in so many bytes."""
+    """A number format, with `bytes` bytes per block of `block` numbers."""
 
     number: int
     name: str
@@ -41,7 +42,7 @@ class Kind(NamedTuple):
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """One tensor as it lies in the file: its dimensions in torch's order, how its numbers are written, and where."""
+    """A tensor in the file: its shape in torch's order, number format, offset and size in bytes."""
 
     shape: tuple[int, ...]
     kind: Kind
@@ -52,13 +53,13 @@ class TensorInfo:
 @dataclass(frozen=True)
 class Header:
     path: Path
-    values: Mapping[str, Any]
-    """What the file says of itself: numbers, texts, and lists of texts; lists of numbers are arrays."""
+    values: Mapping[str, object]
+    """Metadata: numbers, strings and lists of strings; lists of numbers are arrays."""
     tensors: Mapping[str, TensorInfo]
 
 
 def read_header(path: Path) -> Header:
-    """The head of a file, once all of it is known to fit."""
+    """Return the header of a file after checking that all of it fits."""
     try:
         if not path.is_file():
             raise DataError(f"{path} is no file" if path.exists() else f"there is no file {path}")
@@ -73,7 +74,7 @@ def damaged(path: Path, why: str) -> NoReturn:
 
 
 class _HeaderReader:
-    """One pass over the head, from its first byte to the first tensor's."""
+    """Sequential reader of a header."""
 
     def __init__(self, file: BinaryIO, size: int, path: Path) -> None:
         self.file, self.size, self.path, self.at = file, size, path, 0
@@ -112,13 +113,13 @@ class _HeaderReader:
         self.at += size
         return read
 
-    def numbers(self, code: str, count: int, what: str) -> NDArray[Any]:
+    def numbers(self, code: str, count: int, what: str) -> Array:
         return np.frombuffer(self.take(count * np.dtype(code).itemsize, what), code)
 
     def number(self, code: str, what: str) -> int:
         return int(self.numbers(code, 1, what)[0])
 
-    def text(self, what: str, longest: int = STRING) -> str:
+    def text(self, what: str, longest: int = MAX_STRING_BYTES) -> str:
         length = self.number("<u8", f"the length of {what}")
         if length > longest:
             damaged(self.path, f"{what} is said to be {length:,} bytes long")
@@ -130,7 +131,7 @@ class _HeaderReader:
     def named(self, count: int, what: str, read: Callable[[str], Item]) -> dict[str, Item]:
         items: dict[str, Item] = {}
         for number in range(count):
-            name = self.text(f"the name of {what} {number + 1:,} of {count:,}", NAME)
+            name = self.text(f"the name of {what} {number + 1:,} of {count:,}", MAX_NAME_BYTES)
             if not name or not name.isprintable():
                 damaged(self.path, f"{name[:80]!r} is no name of a {what}")
             if name in items:
@@ -146,14 +147,14 @@ class _HeaderReader:
         if type not in SCALARS:
             damaged(self.path, f"{name} is of type {type}, which does not exist")
         value = self.numbers(SCALARS[type], 1, name)[0]
-        # of a number in single precision, the shortest decimal that means it, as a person once wrote it
+        # the shortest decimal of a float32, as it was once written
         return float(str(value)) if isinstance(value, np.float32) else value.item()
 
     def list(self, name: str) -> Any:
         type, count = self.number("<u4", f"the type of {name}"), self.number("<u8", f"the length of {name}")
         if type not in SCALARS and type != TEXT:
             damaged(self.path, f"{name} is a list of type {type}, which cannot be read")
-        if count > ITEMS:
+        if count > MAX_ITEMS:
             damaged(self.path, f"{name} is said to hold {count:,} items")
         self.room(count * (8 if type == TEXT else np.dtype(SCALARS[type]).itemsize), f"{count:,} items of {name}")
         if type == TEXT:
@@ -161,9 +162,9 @@ class _HeaderReader:
         return self.numbers(SCALARS[type], count, name)
 
     def tensor(self, name: str) -> TensorInfo:
-        """A tensor, whose offset still counts from the end of the head."""
+        """Return a tensor, with an offset relative to the end of the header."""
         count = self.number("<u4", f"the dimensions of {name}")
-        if not 1 <= count <= DIMENSIONS:
+        if not 1 <= count <= MAX_DIMENSIONS:
             damaged(self.path, f"tensor {name} has {count} dimensions")
         shape = tuple(self.number("<u8", f"the dimensions of {name}") for _ in range(count))[::-1]
         number, offset = self.number("<u4", f"the kind of {name}"), self.number("<u8", f"the place of {name}")
@@ -175,7 +176,7 @@ class _HeaderReader:
         return TensorInfo(shape, kind, offset, math.prod(shape) // kind.block * kind.bytes)
 
     def check_places(self, tensors: Mapping[str, TensorInfo], alignment: int) -> None:
-        """Tensors lie within the file, and apart: those that share bytes could make much memory of a small file."""
+        """Refuse tensors outside the file or overlapping, with which a small file could use much memory."""
         end = 0
         for name, tensor in sorted(tensors.items(), key=lambda item: item[1].offset):
             if tensor.offset % alignment or tensor.offset + tensor.size > self.size:
@@ -195,7 +196,7 @@ def _package() -> Any:
 
 
 def kind_of(number: int) -> Kind | None:
-    """The kind with this number in the file; None if the package knows none."""
+    """Return the format with this number; None if the package does not know it."""
     package = _package()
     try:
         kind = package.GGMLQuantizationType(number)
@@ -206,7 +207,7 @@ def kind_of(number: int) -> Kind | None:
 
 @cache
 def readable(kind: Kind) -> bool:
-    """Whether the package can turn a kind back; it says so only when it is asked to."""
+    """Return whether the package can dequantise a format; it tells only when called."""
     try:
         dequantise(np.zeros((1, kind.bytes), np.uint8), kind)
     except (NotImplementedError, ValueError):
@@ -215,8 +216,8 @@ def readable(kind: Kind) -> bool:
 
 
 def dequantise(rows: NDArray[np.uint8], kind: Kind) -> NDArray[np.float32]:
-    """Bytes, as they lie in the file, in single precision: the last dimension grows or shrinks."""
+    """Return the bytes of rows as single-precision numbers, which changes the last dimension."""
     package = _package()
-    with np.errstate(all="ignore"):  # damaged scales are no reason to warn: numbers that are none are found when used
+    with np.errstate(all="ignore"):  # no warnings for damaged scales: NaN is detected on use
         numbers: NDArray[np.float32] = package.dequantize(rows, package.GGMLQuantizationType(kind.number))
     return numbers

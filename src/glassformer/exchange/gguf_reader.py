@@ -1,12 +1,12 @@
-"""GGUF files, as llama.cpp reads them: models of Llama's kind, often quantised, with their tokenizer, in one file.
+"""GGUF files of llama.cpp: models like Llama, often quantised, with their tokenizer in one file.
 
-What a file says of its model becomes Hugging Face's config.json, and its weights get Hugging Face's names; they are
-turned back to plain numbers one at a time.
+The metadata becomes Hugging Face's config.json, and the weights get Hugging Face's names. They are dequantised one at a
+time.
 """
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,6 +20,7 @@ from torch import Tensor
 
 from glassformer.bricks.positions import Rotary, slow_frequencies
 from glassformer.config.errors import DataError
+from glassformer.config.json_types import JsonObject
 from glassformer.config.model_section import Scaling
 from glassformer.exchange.external_model import ExternalModel, ExternalTokens, Weights
 from glassformer.exchange.gguf_header import Header, damaged, dequantise, read_header, readable
@@ -33,27 +34,27 @@ MAX_SIZE = 1 << 24
 """Maximum of any size of a model."""
 
 TENSOR = re.compile(r"(?:blk\.(\d{1,9})\.)?(\w+)\.(weight|bias)")
-"""The name of a tensor: the number of its block, its module and weight or bias."""
+"""Name of a tensor: block number, module, and weight or bias."""
 
 FREQUENCIES = "rope_freqs.weight"
-"""Factors of the rotary's frequencies: told by the settings, no weight."""
+"""Factors of the rotary frequencies; the settings imply them, so it is not a weight."""
 
 
 class _Values:
-    """The values of a file under the name of its architecture; each is checked when it is read."""
+    """Metadata under the name of the architecture, checked on access."""
 
     def __init__(self, header: Header) -> None:
         self.path, self.values = header.path, header.values
         self.architecture = self.plain("general.architecture")
 
-    def plain(self, key: str, default: Any = None) -> Any:
-        """Return a number or a text."""
+    def plain(self, key: str, default: object = None) -> Any:
+        """Return a number or a string."""
         value = self.values.get(key, default)
         if isinstance(value, np.ndarray | list):
             damaged(self.path, f"{key} is a list")
         return value
 
-    def get(self, key: str, default: Any = None) -> Any:
+    def get(self, key: str, default: object = None) -> Any:
         return self.plain(f"{self.architecture}.{key}", default)
 
     def refuse(self, key: str, why: str) -> NoReturn:
@@ -80,14 +81,14 @@ class _Values:
 
 
 def read_gguf(path: Path) -> ExternalModel:
-    """Return the model in a file. Its weights are read when they are asked for; all else is checked now."""
+    """Return the model in a file. Everything but the weights is checked now."""
     header = read_header(path)
     config = _config(header)
     tokens = read_tokens(header, config["vocab_size"])
     return ExternalModel(str(path), "gguf", config, GgufWeights(header, config), tokens)
 
 
-def _config(header: Header) -> dict[str, Any]:
+def _config(header: Header) -> JsonObject:
     """Return the file's settings by Hugging Face's names; raise `DataError` for those that no model here has."""
     values = _Values(header)
     _check_kind(values)
@@ -137,7 +138,7 @@ def _check_kind(values: _Values) -> None:
             values.refuse(key, "which no model here computes")
 
 
-def _scaling(values: _Values, header: Header, head: int, base: float) -> dict[str, Any] | None:
+def _scaling(values: _Values, header: Header, head: int, base: float) -> JsonObject | None:
     """Return the scaling of the positions; of that of Llama 3, a file holds only the factor of each frequency."""
     kind = values.get("rope.scaling.type")
     factor = values.number("rope.scaling.factor", values.number("rope.scale_linear", 1.0))
@@ -165,8 +166,8 @@ class GgufWeights(Weights):
     Queries and keys of Llama are converted from interleaved to half-split rotary.
     """
 
-    def __init__(self, header: Header, config: Mapping[str, Any]) -> None:
-        """Raise `DataError` if a tensor is none of a model's, or if it cannot be read."""
+    def __init__(self, header: Header, config: JsonObject) -> None:
+        """Raise `DataError` if a tensor is not part of the model or cannot be read."""
         self._header = header
         self._names = {_their_name(header, name): name for name in header.tensors if name != FREQUENCIES}
         self.shapes = {theirs: header.tensors[name].shape for theirs, name in self._names.items()}
@@ -197,7 +198,7 @@ def _their_name(header: Header, name: str) -> str:
 
 
 def read_tensor(header: Header, name: str) -> NDArray[np.float32]:
-    """One tensor of the file, by the file's own name, in single precision."""
+    """Return a tensor by its name in the file, in single precision."""
     tensor = header.tensors[name]
     try:
         bytes = np.fromfile(header.path, np.uint8, count=tensor.size, offset=tensor.offset)
@@ -220,18 +221,18 @@ def half_split(rows: Tensor, heads: int) -> Tensor:
 # --- its tokens ---
 
 NORMAL, UNKNOWN, CONTROL, USER = 1, 2, 3, 4
-"""What a token is, by its number in the file."""
+"""Types of tokens by number."""
 
-LONGEST = 1024
-"""Characters of a token: more are no token, and every place within one is tried as the seam of a merge."""
+MAX_TOKEN_CHARS = 1024
+"""Maximum length of a token, because every split of a token is tried as a merge."""
 
 ROLES = ("bos", "eos", "padding", "unknown", "eot", "eom")
 NAMED = {"bos_token": "bos", "eos_token": "eos", "pad_token": "padding", "unk_token": "unknown"}
-"""What a chat template calls those that it knows."""
+"""Roles by their names in a chat template."""
 
 
 def read_tokens(header: Header, rows: int) -> ExternalTokens:
-    """The file's tokens, for a model whose table of them has so many rows."""
+    """Return the tokens for a model with `rows` embedding rows."""
     template = header.values.get("tokenizer.chat_template")
     if not isinstance(template, str | None):
         damaged(header.path, "tokenizer.chat_template is no text")
@@ -248,7 +249,7 @@ def read_tokens(header: Header, rows: int) -> ExternalTokens:
 
 
 class _TokenValues:
-    """What a file says of its tokens; each value is checked when it is asked for."""
+    """Tokenizer metadata, checked on access."""
 
     def __init__(self, header: Header, rows: int) -> None:
         self.path, self.values = header.path, header.values
@@ -260,12 +261,12 @@ class _TokenValues:
             twice = next(text for id, text in enumerate(self.texts) if self.ids[text] != id)
             damaged(self.path, f"two tokens are both {twice[:40]!r}")
         for text, id in self.ids.items():
-            if not 0 < len(text) <= LONGEST:
+            if not 0 < len(text) <= MAX_TOKEN_CHARS:
                 damaged(self.path, f"token {id} is {len(text):,} characters long")
         self.kinds = self.numbers("token_type", NORMAL)
         self.roles = {role: self.id(role) for role in ROLES}
 
-    def get(self, key: str, type_: type, default: Any = None) -> Any:
+    def get(self, key: str, type_: type, default: object = None) -> Any:
         value = self.values.get(f"tokenizer.ggml.{key}", default)
         if value is not None and type(value) is not type_:
             damaged(self.path, f"tokenizer.ggml.{key} is of the wrong type")
@@ -277,14 +278,14 @@ class _TokenValues:
             damaged(self.path, f"it has no list of texts tokenizer.ggml.{key}")
         return value
 
-    def numbers(self, key: str, default: float | None = None) -> list[Any]:
-        """The numbers under a key, one a token."""
+    def numbers(self, key: str, default: float | None = None) -> list[float]:
+        """Return the values under a key, one per token."""
         value = self.values.get(f"tokenizer.ggml.{key}")
         if value is None and default is not None:
             return [default] * len(self.texts)
         if not isinstance(value, np.ndarray) or len(value) != len(self.texts) or not np.isfinite(value).all():
             damaged(self.path, f"tokenizer.ggml.{key} is not one number for each of {len(self.texts):,} tokens")
-        numbers: list[Any] = value.tolist()
+        numbers: list[float] = value.tolist()
         return numbers
 
     def id(self, role: str) -> int | None:
@@ -322,7 +323,7 @@ def _byte_pairs(tokens: _TokenValues) -> tuple[tokenizers.Tokenizer, bool]:
 
 
 def _pieces(tokens: _TokenValues) -> tokenizers.Tokenizer:
-    """Characters merged by the scores of what comes of it; a character that is no token falls to its bytes."""
+    """Return a SentencePiece BPE pipeline: merges by score, with byte fallback."""
     unknown = next(iter(tokens.of_kind(UNKNOWN)), tokens.roles["unknown"])
     name = None if unknown is None else tokens.texts[unknown]
     rust = _build(tokens, _merges(tokens), unk_token=name, fuse_unk=True, byte_fallback=True)
@@ -335,7 +336,7 @@ def _pieces(tokens: _TokenValues) -> tokenizers.Tokenizer:
 
 
 def _merges(tokens: _TokenValues) -> list[tuple[str, ...]]:
-    """Every pair of pieces that makes a piece: those of the highest score first."""
+    """Return every pair of tokens whose concatenation is a token, highest score first."""
     scores = tokens.numbers("scores")
     pieces = {tokens.texts[id]: scores[id] for id in tokens.of_kind(NORMAL) if id not in tokens.specials}
     pairs = [
@@ -348,19 +349,19 @@ def _merges(tokens: _TokenValues) -> list[tuple[str, ...]]:
     return [pair[3:] for pair in pairs]
 
 
-def _build(tokens: _TokenValues, merges: Sequence[tuple[str, ...]], **how: Any) -> tokenizers.Tokenizer:
+def _build(tokens: _TokenValues, merges: Sequence[tuple[str, ...]], **options: Any) -> tokenizers.Tokenizer:
     for merge in merges:
         if len(merge) != 2 or not {*merge, "".join(merge)} <= tokens.ids.keys():
             damaged(tokens.path, f"the merge {' '.join(merge)[:40]!r} is not of two tokens that make a third")
-    return tokenizers.Tokenizer(models.BPE(tokens.ids, [(merge[0], merge[1]) for merge in merges], **how))
+    return tokenizers.Tokenizer(models.BPE(tokens.ids, [(merge[0], merge[1]) for merge in merges], **options))
 
 
 def _tokenizer(rust: tokenizers.Tokenizer, tokens: _TokenValues, add_bos: bool) -> Tokenizer:
-    """A pipeline with its special tokens, which of them is for what, and what stands before and after a text."""
+    """Return a tokenizer with its special tokens, their roles, and the tokens around a text."""
     added = {True: sorted(tokens.specials), False: [id for id in tokens.of_kind(USER) if id not in tokens.specials]}
     for special, ids in added.items():
         rust.add_tokens([AddedToken(tokens.texts[id], normalized=False, special=special) for id in ids])
-    unknown: str | None = rust.model.unk_token  # byte pairs have none: every byte is a token
+    unknown: str | None = rust.model.unk_token  # byte-level BPE has none
     by_role = tokens.roles
     start = by_role["bos"] if tokens.get("add_bos_token", bool, add_bos) else None
     closing = by_role["eos"] if tokens.get("add_eos_token", bool, False) else None

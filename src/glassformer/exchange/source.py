@@ -1,4 +1,4 @@
-"""What SOURCE may be: a Hugging Face folder, a GGUF file or a folder with one, or a name on the hub."""
+"""Models to import: a Hugging Face folder, a GGUF file or a folder with one, or a name on the hub."""
 
 from pathlib import Path
 
@@ -12,13 +12,13 @@ from glassformer.exchange.huggingface.folder import read_folder
 from glassformer.runs.run import CARD
 
 HUB_FILES = ["*.json", "*.txt", "*.safetensors", "*.spm", "*.jinja"]
-"""What is fetched of a model on the hub: only files of kinds that are read."""
+"""Files to download from the hub: only types that are read."""
 OTHER_MODELS = ["*/*.safetensors"]
-"""Weights in folders within are other models', or the same in another precision."""
+"""Weights in subfolders, which belong to other models or precisions."""
 
 
 def find(source: str) -> ExternalModel:
-    """A model elsewhere, none of its weights read yet."""
+    """Return the model at `source`, without reading its weights."""
     check_source(source)
     path = Path(source)
     if path.is_dir():
@@ -46,7 +46,7 @@ def _in_folder(folder: Path) -> ExternalModel:
 
 
 def fetch(name: str) -> Path:
-    """The folder, or the one file, as the hub's own library keeps it; what is there already is not fetched again."""
+    """Return the folder or file in the hub library's cache; download only what is missing."""
     import huggingface_hub
 
     say(f"{name}: asking the Hugging Face hub")
@@ -57,6 +57,6 @@ def fetch(name: str) -> Path:
                 return Path(huggingface_hub.hf_hub_download(model, file))
             download = huggingface_hub.snapshot_download
             return Path(download(model, allow_patterns=HUB_FILES, ignore_patterns=OTHER_MODELS))
-    except Exception as error:  # no network, no space, no such name: of several libraries
+    except Exception as error:  # several libraries raise for network, disk space and names
         why = refusal(error, model, "and the path") or f"the hub did not give it: {first_line(error)}"
         raise DataError(f"{name} (no file or folder here): {why}") from None

@@ -1,12 +1,12 @@
-"""The files about tokens that an export writes: what transformers' AutoTokenizer needs to cut texts as the run does."""
+"""Tokenizer files of an export, with which transformers' AutoTokenizer splits texts as the run does."""
 
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import tokenizers
 
+from glassformer.config.json_types import JsonObject
 from glassformer.config.presets import LANGUAGE_MODEL, TRANSLATION
 from glassformer.config.resolve import Config
 from glassformer.exchange.exporting import ExportedRun
@@ -16,36 +16,36 @@ from glassformer.text.external_pipeline import steps
 from glassformer.text.tokenizer import Roles, Tokenizer
 
 PROBE = "a"
-FEW = 1000
-"""The number of ids, at most, that are named as never written."""
+MAX_SUPPRESSED = 1000
+"""Maximum number of ids in `suppress_tokens`."""
 
 
-def token_settings(tokenizer: Tokenizer, config: Config) -> dict[str, Any]:
-    """What config.json says of special tokens."""
+def token_settings(tokenizer: Tokenizer, config: Config) -> JsonObject:
+    """Return the entries of config.json about special tokens."""
     roles = tokenizer.roles
     end = list(roles.ends) if roles.stops else roles.end
-    settings: dict[str, Any] = {"bos_token_id": _first(roles), "eos_token_id": end, "pad_token_id": roles.pad}
+    settings: JsonObject = {"bos_token_id": _first(roles), "eos_token_id": end, "pad_token_id": roles.pad}
     if config.task == TRANSLATION:
         first, second = (*roles.opening, None)[:2]
         settings |= {"decoder_start_token_id": first, "forced_bos_token_id": second}
     return settings
 
 
-def _generation_settings(tokenizer: Tokenizer, config: Config) -> dict[str, Any]:
-    """How transformers writes with it, where it writes: as greedily as unasked, and what is never written is not."""
+def _generation_settings(tokenizer: Tokenizer, config: Config) -> JsonObject:
+    """Return generation_config.json: greedy generation that suppresses ids that are never generated."""
     if config.task not in (LANGUAGE_MODEL, TRANSLATION):
         return {}
     settings = {key: value for key, value in token_settings(tokenizer, config).items() if value is not None}
     forced: tuple[int, ...] = ()
     if config.task == TRANSLATION:
         settings["max_length"] = config.model.context
-        forced = tokenizer.roles.opening[1:]  # which cannot be suppressed too
+        forced = tokenizer.roles.opening[1:]  # forced tokens cannot be suppressed
     never = [id for id in tokenizer.never(config.model.vocab or tokenizer.vocab_size) if id not in forced]
-    return {**settings, **({"suppress_tokens": never} if 0 < len(never) <= FEW else {})}
+    return {**settings, **({"suppress_tokens": never} if 0 < len(never) <= MAX_SUPPRESSED else {})}
 
 
 def write_token_files(run: ExportedRun, tokenizer: Tokenizer, place: Path) -> None:
-    """Write what came with an imported model as it came; else tokenizer.json and what it does not say itself."""
+    """Write the original files of an imported model, otherwise tokenizer.json and its companions."""
     if run.original is None:
         _write_own(run, tokenizer, place)
     else:
@@ -60,7 +60,7 @@ def write_token_files(run: ExportedRun, tokenizer: Tokenizer, place: Path) -> No
 
 def _write_own(run: ExportedRun, tokenizer: Tokenizer, place: Path) -> None:
     config, roles = run.config, tokenizer.roles
-    after = () if config.task == LANGUAGE_MODEL else roles.closing  # what is written goes on
+    after = () if config.task == LANGUAGE_MODEL else roles.closing  # the model continues the text
     before = roles.source if config.task == TRANSLATION else roles.opening
     write_text(place / "tokenizer.json", _framing(tokenizer, before, after))
     ids = {"bos": _first(roles), "eos": roles.end, "unk": roles.unk, "pad": roles.pad, "mask": roles.mask}
@@ -86,7 +86,7 @@ def _first(roles: Roles) -> int | None:
 
 
 def _framing(tokenizer: Tokenizer, before: tuple[int, ...], after: tuple[int, ...]) -> str:
-    """tokenizer.json, with a last step that puts these around every text."""
+    """Return tokenizer.json with a post-processor that puts these ids around every text."""
     spec = json.loads(tokenizer.to_json())
     rust = tokenizers.Tokenizer.from_str(json.dumps(spec))
     plain = rust.encode(PROBE, add_special_tokens=False).ids

@@ -1,15 +1,15 @@
-"""The tokens of a Hugging Face folder: how texts are cut, which special token is for what, how a chat is written."""
+"""The tokens of a Hugging Face folder: pipeline, roles of special tokens, and chat template."""
 
 import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from glassformer.config.errors import DataError, read_failure
+from glassformer.config.json_types import JsonObject
 from glassformer.config.limits import parse_json, read_text
 from glassformer.exchange.external_model import ExternalTokens
 from glassformer.exchange.huggingface.architecture import read_tables
@@ -18,7 +18,7 @@ from glassformer.text.sentencepiece import pipeline, read_pieces
 from glassformer.text.tokenizer import Roles, Tokenizer
 
 PARTS = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
-"""The names that files give special tokens by, before `_token`."""
+"""Prefixes of the keys `…_token` for special tokens."""
 
 ID = re.compile("[0-9]{1,9}")
 PROBE = "a"
@@ -28,28 +28,28 @@ ORIGINALS: list[str] = read_tables()["originals"]
 
 
 class TokenFiles:
-    """A folder's files by name. A link that leads out of the folder is not followed."""
+    """The files of a folder by name. Links that lead out of the folder are ignored."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         root = folder.resolve()
         self._roots = [root]
-        if root.parent.name == "snapshots":  # the hub's cache: files are links into a folder beside
+        if root.parent.name == "snapshots":  # the hub's cache links files to a neighbouring folder
             self._roots.append(root.parents[1] / "blobs")
 
     def path(self, name: str) -> Path | None:
-        """A plain file, or None."""
+        """Return the path of a regular file; None if there is none."""
         path = self.folder / name
         try:
             if not path.is_file():
                 return None
             real = path.resolve()
-        except (OSError, ValueError):  # a name that no file can have
+        except (OSError, ValueError):  # an invalid file name
             return None
         return path if any(real.is_relative_to(root) for root in self._roots) else None
 
     def originals(self) -> tuple[Path, ...]:
-        """The files that an export gives back as they came."""
+        """Return the files that an export writes back unchanged."""
         return tuple(path for name in ORIGINALS if (path := self.path(name)) is not None)
 
     def text(self, name: str) -> str | None:
@@ -63,14 +63,14 @@ class TokenFiles:
         except UnicodeDecodeError:
             raise DataError(f"{path} is damaged: it is not text") from None
 
-    def json(self, name: str) -> dict[str, Any] | None:
-        """A JSON object."""
+    def json(self, name: str) -> JsonObject | None:
+        """Return the JSON object of a file; None if there is no such file."""
         text = self.text(name)
         if text is None:
             return None
         try:
             value = parse_json(text, str(self.folder / name))
-            if "\\u" in text:  # which can smuggle in half a surrogate pair
+            if "\\u" in text:  # an escape can be a lone surrogate
                 json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             raise DataError(f"{self.folder / name} is damaged: it holds half a character") from None
@@ -81,7 +81,7 @@ class TokenFiles:
         return value
 
     def vocabulary(self, name: str) -> dict[str, int]:
-        """Tokens and their ids, of a JSON object; none where there is no such file."""
+        """Return the tokens and ids of a JSON object; empty if there is no such file."""
         value = self.json(name)
         if value is None:
             return {}
@@ -91,7 +91,7 @@ class TokenFiles:
         return value
 
     def added(self) -> dict[str, int]:
-        """`added_tokens.json`: tokens beyond the vocabulary's own."""
+        """Return the additional tokens of `added_tokens.json`."""
         value = self.json("added_tokens.json") or {}
         for token, id in value.items():
             if type(id) is not int or id < 0:
@@ -99,12 +99,12 @@ class TokenFiles:
         return value
 
     def lines(self, name: str) -> list[str]:
-        """The lines without their ends. Only a newline ends one: tokens may hold other signs that part lines."""
+        """Return the lines of a file. Only a newline ends a line, because tokens may contain other separators."""
         return (self.text(name) or "").removesuffix("\n").replace("\r\n", "\n").split("\n")
 
 
-def read_tokens(folder: Path, config: Mapping[str, Any]) -> ExternalTokens:
-    """The tokens of a folder. `config`: what its config.json says."""
+def read_tokens(folder: Path, config: JsonObject) -> ExternalTokens:
+    """Return the tokens of a folder with this config.json."""
     files = TokenFiles(folder)
     settings = files.json("tokenizer_config.json") or {}
     kind = str(config.get("model_type"))
@@ -121,8 +121,8 @@ def read_tokens(folder: Path, config: Mapping[str, Any]) -> ExternalTokens:
     return ExternalTokens(sides[0], target, _chat_template(files, settings), specials, files.originals())
 
 
-def _names(settings: Mapping[str, Any], older: Mapping[str, Any], usual: Mapping[str, str]) -> dict[str, str]:
-    """Special tokens by what they are for."""
+def _names(settings: JsonObject, older: JsonObject, usual: Mapping[str, str]) -> dict[str, str]:
+    """Return the special tokens by part."""
     names = {}
     for part in PARTS:
         key = f"{part}_token"
@@ -136,9 +136,9 @@ def _names(settings: Mapping[str, Any], older: Mapping[str, Any], usual: Mapping
 
 
 def _pipelines(
-    files: TokenFiles, kind: str, settings: Mapping[str, Any], names: Mapping[str, str]
+    files: TokenFiles, kind: str, settings: JsonObject, names: Mapping[str, str]
 ) -> list[tokenizers.Tokenizer]:
-    """The pipeline of the texts, or of the sources; and the targets', where they have one of their own."""
+    """Return the pipeline, or those of source and target if they differ."""
     if kind == "marian" and (files.path("source.spm") is not None or files.path("tokenizer.json") is None):
         return marian_pieces(files, settings, names)
     if files.path("tokenizer.json") is not None:
@@ -153,23 +153,23 @@ def _pipelines(
     raise DataError(f"{files.folder} has no tokenizer.json, and no other files with the tokens of a {kind} model")
 
 
-def _fast(files: TokenFiles, settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
-    """`tokenizer.json`, and the few things in which the file beside it is right where the two differ."""
+def _fast(files: TokenFiles, settings: JsonObject) -> tokenizers.Tokenizer:
+    """Return the pipeline of `tokenizer.json`, with the settings that tokenizer_config.json overrides."""
     text = json.dumps(files.json("tokenizer.json"))
-    spec = json.loads(Tokenizer.from_json(text, str(files.folder / "tokenizer.json")).to_json())  # damage is said here
+    spec = json.loads(Tokenizer.from_json(text, str(files.folder / "tokenizer.json")).to_json())  # checks it
     for step in steps(spec["normalizer"]):
         if step["type"] == "BertNormalizer":
             names = read_tables()["normalizer"].items()
             step.update({name: settings[key] for key, name in names if isinstance(settings.get(key), bool)})
     if spec["model"].get("dropout") is not None:
-        spec["model"]["dropout"] = None  # a text is cut in one way
+        spec["model"]["dropout"] = None  # BPE dropout would make encoding random
     return tokenizers.Tokenizer.from_str(json.dumps(spec))
 
 
 def _complete(
-    rust: tokenizers.Tokenizer, files: TokenFiles, settings: Mapping[str, Any], names: Mapping[str, str]
+    rust: tokenizers.Tokenizer, files: TokenFiles, settings: JsonObject, names: Mapping[str, str]
 ) -> tokenizers.Tokenizer:
-    """A pipeline with the tokens that other files add, and with everything special marked as such."""
+    """Return a pipeline with the added tokens of other files, and with all special tokens marked as special."""
     added = dict(files.added())
     special = set(names.values())
     decoder = settings.get("added_tokens_decoder")
@@ -193,8 +193,8 @@ def _complete(
     return tokenizers.Tokenizer.from_str(json.dumps(spec))
 
 
-def _chat_template(files: TokenFiles, settings: Mapping[str, Any]) -> str | None:
-    """The template, in a file of its own or under a key; of several by name, the one called default."""
+def _chat_template(files: TokenFiles, settings: JsonObject) -> str | None:
+    """Return the chat template from its file or key; of several templates, the one named "default"."""
     text = files.text("chat_template.jinja")
     if text is not None:
         return text
@@ -205,22 +205,19 @@ def _chat_template(files: TokenFiles, settings: Mapping[str, Any]) -> str | None
     return value if isinstance(value, str) else None
 
 
-Values = Mapping[str, Any]
-
-
 def _roles(
-    rust: tokenizers.Tokenizer, known: Mapping[str, int], config: Values, generation: Values, name: str
+    rust: tokenizers.Tokenizer, known: Mapping[str, int], config: JsonObject, generation: JsonObject, name: str
 ) -> Roles:
-    """The roles that files give to tokens.
+    """Return the roles of tokens by these files.
 
-    `known`: ids by the names of files (`bos`, `cls` …); `config` and `generation`: what the files of these say.
+    `known` has ids by part (`bos`, `cls` …); `config` and `generation` are the contents of the files.
     """
     rows, ids = config.get("vocab_size"), max(rust.get_vocab().values()) + 1
     size = min(ids, rows) if type(rows) is int else ids
 
     def named(key: str) -> list[int]:
-        """The ids under a key, those named first before; one that no token has (such as -1) is none."""
-        values: list[Any] = [file.get(key) for file in (generation, config)]
+        """Return the valid ids under a key, those of the generation config first."""
+        values: list[object] = [file.get(key) for file in (generation, config)]
         lists = [value if isinstance(value, list) else [value] for value in values]
         return list(dict.fromkeys(id for ids in lists for id in ids if type(id) is int and 0 <= id < size))
 
@@ -230,11 +227,11 @@ def _roles(
     end = known.get("eos", next(iter([*ends, *after[-1:]]), None))
     bos = known.get("bos", known.get("cls"))
     every_byte = isinstance(rust.model, models.BPE) and isinstance(rust.decoder, decoders.ByteLevel)
-    roles: dict[str, Any] = {
+    roles: JsonObject = {
         "pad": known.get("pad", next(iter(named("pad_token_id")), None)),
         "start": bos if before == (bos,) else None,
         "end": end,
-        "unk": None if every_byte else known.get("unk"),  # no text is unknown, whatever token the files name for that
+        "unk": None if every_byte else known.get("unk"),  # byte-level BPE never needs an unknown token
         "mask": known.get("mask"),
         "opening": before,
         "closing": after,
@@ -250,12 +247,12 @@ def _roles(
 
 
 def _around(rust: tokenizers.Tokenizer, name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """What the pipeline puts before a text and after it."""
+    """Return the ids that the pipeline puts before and after a text."""
     try:
         framed, plain = rust.encode(PROBE).ids, rust.encode(PROBE, add_special_tokens=False).ids
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # what Rust gave up on is no Exception
+    except BaseException as error:  # PanicException derives from BaseException
         raise DataError(read_failure(name, error, "tokenizer that can cut a text", "download it again")) from None
     for place in range(len(framed) - len(plain) + 1):
         if framed[place : place + len(plain)] == plain:
@@ -263,13 +260,13 @@ def _around(rust: tokenizers.Tokenizer, name: str) -> tuple[tuple[int, ...], tup
     return (), ()
 
 
-# --- pipelines out of files from before tokenizer.json ---
+# --- pipelines from formats older than tokenizer.json ---
 
 
 def frame(
     rust: tokenizers.Tokenizer, before: Sequence[str], after: Sequence[str], pair: Sequence[str] | None = None
 ) -> None:
-    """Give a pipeline a last step that puts these tokens around every text; `pair`: and around two."""
+    """Add a post-processor that puts these tokens around every text; `pair` is the template for two texts."""
     if tokens := dict.fromkeys([*before, *after]):
         rust.post_processor = processors.TemplateProcessing(
             single=[*before, "$A", *after],
@@ -278,8 +275,8 @@ def frame(
         )
 
 
-def word_pieces(files: TokenFiles, settings: Mapping[str, Any], names: Mapping[str, str]) -> tokenizers.Tokenizer:
-    """BERT's `vocab.txt`: one token a line."""
+def word_pieces(files: TokenFiles, settings: JsonObject, names: Mapping[str, str]) -> tokenizers.Tokenizer:
+    """Return the pipeline of BERT's `vocab.txt`, which has one token per line."""
     vocabulary = {line: number for number, line in enumerate(files.lines("vocab.txt"))}
     unknown, opens, closes = (names.get(role, "") for role in ("unk", "cls", "sep"))
     for token in (unknown, opens, closes):
@@ -299,8 +296,10 @@ def word_pieces(files: TokenFiles, settings: Mapping[str, Any], names: Mapping[s
     return rust
 
 
-def byte_pairs(files: TokenFiles, settings: Values, names: Mapping[str, str], *, framed: bool) -> tokenizers.Tokenizer:
-    """GPT-2's `vocab.json` and `merges.txt`; BART's, whose texts are `framed` by tokens."""
+def byte_pairs(
+    files: TokenFiles, settings: JsonObject, names: Mapping[str, str], *, framed: bool
+) -> tokenizers.Tokenizer:
+    """Return the pipeline of GPT-2's `vocab.json` and `merges.txt`; BART's texts are `framed` by tokens."""
     vocabulary, merges = files.vocabulary("vocab.json"), []
     for number, line in enumerate(files.lines("merges.txt"), 1):
         if line.startswith("#version") or not line:
@@ -323,10 +322,10 @@ def byte_pairs(files: TokenFiles, settings: Values, names: Mapping[str, str], *,
     return rust
 
 
-def marian_pieces(files: TokenFiles, settings: Values, names: Mapping[str, str]) -> list[tokenizers.Tokenizer]:
-    """Marian's pipelines of the source and of the target: cut by a file each, with the ids of one vocabulary.
+def marian_pieces(files: TokenFiles, settings: JsonObject, names: Mapping[str, str]) -> list[tokenizers.Tokenizer]:
+    """Return Marian's pipelines for source and target.
 
-    Or of two, where `separate_vocabs` says so.
+    Each has a SentencePiece file. They share a vocabulary unless `separate_vocabs` is set.
     """
     targets = "target_vocab.json" if settings.get("separate_vocabs") is True else "vocab.json"
     sides = []

@@ -1,1 +1,4 @@
-"""What a notebook shows: bars that move in place, results as small tables. IPython is used only where it runs."""
+"""Notebook output: progress bars that update in place, and results as small tables.
+
+IPython is used only if it is running.
+"""

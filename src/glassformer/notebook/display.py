@@ -1,4 +1,4 @@
-"""A place in a notebook's output that is drawn again and again, and the bar that stands there."""
+"""A region of a notebook's output that is redrawn in place, and a progress bar."""
 
 import importlib
 import sys
@@ -10,20 +10,20 @@ from typing import Any
 from glassformer.config.progress import Meter, is_watched
 from glassformer.notebook.html import bar, line
 
-EVERY = 0.2
-"""Seconds between two pictures."""
-PATIENCE = 0.5
-"""Seconds that work may take before there is a bar."""
+MIN_INTERVAL = 0.2
+"""Minimum number of seconds between two updates."""
+DELAY = 0.5
+"""Seconds of work before a bar appears."""
 
 
 def in_notebook() -> bool:
-    """Whether a Jupyter kernel runs this; IPython is not imported to find out."""
+    """Return whether a Jupyter kernel runs this code, without importing IPython."""
     get = getattr(sys.modules.get("IPython"), "get_ipython", None)
     return getattr(get() if callable(get) else None, "kernel", None) is not None
 
 
 class Area:
-    """HTML in the output of a cell, which takes the place of the HTML before."""
+    """HTML in the output of a cell that replaces its previous HTML."""
 
     def __init__(self) -> None:
         self._handle: Any = None
@@ -34,34 +34,34 @@ class Area:
         return self._handle is not None
 
     def show(self, html: Callable[[], str], text: str) -> None:
-        """Now and then; `text`: where no HTML can be shown."""
+        """Update at most every MIN_INTERVAL seconds; `text` is for frontends without HTML."""
         if time.monotonic() >= self._next:
             self.put(html(), text)
 
     def put(self, html: str, text: str) -> None:
-        """At once."""
+        """Update immediately."""
         data = {"text/html": html, "text/plain": text}
         if self._handle is None:
             display = importlib.import_module("IPython.display").display
             self._handle = display(data, raw=True, display_id=True)
         else:
             self._handle.update(data, raw=True)
-        self._next = time.monotonic() + EVERY
+        self._next = time.monotonic() + MIN_INTERVAL
 
     def end(self, text: str) -> None:
-        """One line of what was done, instead of all else."""
+        """Replace everything by one line."""
         self.put(line(text), text)
 
 
 class NotebookMeter(Meter):
-    """How far work is, as a bar; at the end, how much was done, and how fast."""
+    """A progress bar that ends with the amount of work and its speed."""
 
     def __init__(self) -> None:
         super().__init__()
         self.area = Area()
 
     def draw(self) -> None:
-        if self.seconds < PATIENCE and not self.area.is_drawn:
+        if self.seconds < DELAY and not self.area.is_drawn:
             return
         text = "  ".join(filter(None, (self.amount, self.speed, self.left)))
         self.area.show(lambda: bar(self.done / self.total if self.total else None, text), text)
@@ -74,7 +74,7 @@ class NotebookMeter(Meter):
 
 @contextmanager
 def progress_bar() -> Iterator[None]:
-    """In a notebook, long work inside shows how far it is, unless somebody watches it already."""
+    """Show the progress of long work in a notebook, unless it is already reported."""
     if is_watched() or not in_notebook():
         yield
         return

@@ -1,4 +1,4 @@
-"""Pieces of HTML that are readable in light and dark notebooks: they take their colours from what is around them."""
+"""HTML fragments for light and dark notebooks, with colours inherited from their surroundings."""
 
 import html
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,11 +8,11 @@ from importlib.resources import files
 LINE = "1px solid rgba(128, 128, 128, .35)"
 TABLE = "border-collapse: collapse; margin: .3em 0; font-variant-numeric: tabular-nums"
 ACCENT = "#3d8fd1"
-"""Told from white as well as from black."""
+"""A colour with sufficient contrast to white and to black."""
 
 
 def bar(share: float | None, text: str) -> str:
-    """How far something is, 0 to 1 or not known, and words beside it."""
+    """Return a progress bar (0 to 1; None if unknown) with a text beside it."""
     width = 0 if share is None else round(100 * min(1.0, max(0.0, share)), 1)
     return (
         '<div style="display: flex; align-items: center; gap: .9em; font-variant-numeric: tabular-nums">'
@@ -28,7 +28,7 @@ def line(text: str) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], note: str = "") -> str:
-    """The first column holds words, the others numbers, or words where they are strings."""
+    """Return a table: words in the first column, numbers or strings in the others."""
     head = "".join(_cell("th", name, place) for place, name in enumerate(columns))
     body = "".join(f"<tr>{''.join(_cell('td', cell, place) for place, cell in enumerate(row))}</tr>" for row in rows)
     below = f'<p style="opacity: .75; margin: .4em 0 0">{html.escape(note)}</p>' if note else ""
@@ -37,12 +37,12 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], note: str = 
 
 
 def facts(values: Mapping[str, object], note: str = "") -> str:
-    """A name and a value a line."""
+    """Return a table with a name and a value per row."""
     return table(("", ""), values.items(), note)
 
 
 def shares(values: Iterable[tuple[str, float]]) -> str:
-    """Parts of a whole by name, each with a bar."""
+    """Return a table of named shares of a whole with bars."""
     rows = "".join(
         f"<tr>{_cell('td', name, 0)}{_cell('td', f'{share:.1%}', 0)}"
         f'<td style="border-bottom: {LINE}; min-width: 9em"><div style="width: {9 * share:.2f}em; min-width: 1px; '
@@ -65,7 +65,7 @@ def _text(value: object) -> str:
 
 
 def frame(page: str, title: str) -> str:
-    """Return the page in a frame, so that the styles of the notebook and of the page do not meet."""
+    """Return the page in a frame, so that the styles of notebook and page do not interfere."""
     return (
         f'<iframe class="glassformer" srcdoc="{html.escape(page)}" title="{html.escape(title)}" '
         'style="width:100%;height:640px;border:0;border-radius:8px" sandbox="allow-scripts allow-downloads"></iframe>'

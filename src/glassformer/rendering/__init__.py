@@ -1,1 +1,1 @@
-"""Panels → a view → a page or a picture. Nothing here knows a model."""
+"""Panels form a view, and a view becomes a page or a picture. This package knows no model."""

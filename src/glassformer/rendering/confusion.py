@@ -1,4 +1,4 @@
-"""What a classifier takes for what."""
+"""Confusion matrix of a classifier."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,12 +11,12 @@ from glassformer.rendering.panels import Grid
 from glassformer.rendering.view import View
 from glassformer.text.display import cut, quoted
 
-MOST_NUMBERS = 30
-"""Classes up to which a number fits into every cell; of more, the cells are only shaded."""
-MOST_CLASSES = 40
-"""Classes of a confusion matrix; of more, those most often taken for others."""
-MOST_LETTERS = 24
-"""Letters of a class's name."""
+MAX_NUMBERED_CLASSES = 30
+"""Maximum number of classes with a number in every cell; larger matrices are only shaded."""
+MAX_CLASSES = 40
+"""Maximum number of classes of a confusion matrix; of more, those with the most errors."""
+MAX_NAME_CHARS = 24
+"""Maximum length of a class name."""
 
 
 def draw_confusion(labels: Sequence[str], matrix: Sequence[Sequence[int]], *, path: Path, title: str) -> None:
@@ -25,15 +25,18 @@ def draw_confusion(labels: Sequence[str], matrix: Sequence[Sequence[int]], *, pa
 
 
 def confusion(labels: Sequence[str], matrix: Sequence[Sequence[int]]) -> Grid:
-    """True classes down, predicted ones across, with counts; of many classes those with most errors."""
+    """Return the confusion matrix with true classes as rows and predicted classes as columns.
+
+    Of many classes it has those with the most errors.
+    """
     counts = np.array(matrix, dtype=np.float64)
     note = "Rows are what is true, columns what was predicted."
     chosen = list(range(len(labels)))
-    if len(labels) > MOST_CLASSES:
+    if len(labels) > MAX_CLASSES:
         wrong = counts.sum(0) + counts.sum(1) - 2 * np.diag(counts)
-        chosen = sorted(np.argsort(-wrong, kind="stable")[:MOST_CLASSES].tolist())
-        note += f" Of {len(labels):,} classes, the {MOST_CLASSES} with most errors."
-    names = [cut(labels[place], MOST_LETTERS) for place in chosen]
+        chosen = sorted(np.argsort(-wrong, kind="stable")[:MAX_CLASSES].tolist())
+        note += f" Of {len(labels):,} classes, the {MAX_CLASSES} with most errors."
+    names = [cut(labels[index], MAX_NAME_CHARS) for index in chosen]
     return Grid(
         title="What was taken for what",
         takeaway=_most_often(labels, counts),
@@ -42,7 +45,7 @@ def confusion(labels: Sequence[str], matrix: Sequence[Sequence[int]]) -> Grid:
         columns=names,
         row_name="true",
         column_name="predicted",
-        numbers=len(names) <= MOST_NUMBERS,
+        numbers=len(names) <= MAX_NUMBERED_CLASSES,
         note=note,
     )
 

@@ -1,4 +1,4 @@
-"""How a training went: loss, scores and learning rate by update."""
+"""Training curves: loss, scores and learning rate by update."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,17 +14,17 @@ from glassformer.rendering.view import View
 Records = Sequence[Mapping[str, Any]]
 Levels = Sequence[tuple[str, float]]
 
-MOST_POINTS = 600
-"""Points of a curve; of more, some at even distances are drawn."""
-NEAR = 1.1
-"""A level that is higher than so many times the highest loss would squeeze the curve."""
+MAX_POINTS = 600
+"""Maximum number of points of a curve; of more, every n-th is drawn."""
+MAX_LEVEL_FACTOR = 1.1
+"""Maximum height of a level relative to the highest loss; a higher one would flatten the curve."""
 LOGARITHMIC = 10
-"""From a fall by this factor on, the loss has a logarithmic axis."""
+"""Ratio of the highest and the lowest loss from which the axis is logarithmic."""
 
-JUDGED = ("accuracy", "chrf", "rmse")
-"""What is drawn beside the loss, where it is there."""
-LOWER = ("rmse", "loss")
-"""Metrics of which less is better."""
+PLOTTED = ("accuracy", "chrf", "rmse")
+"""Metrics drawn besides the loss."""
+LOWER_IS_BETTER = ("rmse", "loss")
+"""Metrics for which lower is better."""
 
 
 def draw_curves(
@@ -35,8 +35,10 @@ def draw_curves(
 
 
 def curves(metrics: Records, *, unit: str, smoothing: float = 0.0, levels: Levels = ()) -> list[Panel]:
-    """Loss in training (each update and smoothed) and validation; accuracy, chrF or RMSE; the learning rate. `levels`:
-    losses to compare with, of which those far above are left out.
+    """Return panels of the loss, of accuracy, chrF or RMSE, and of the learning rate.
+
+    The loss is that of training (each update and smoothed) and of the validations. `levels` are losses to compare with;
+    levels far above the curve are omitted.
     """
     steps = [line for line in metrics if line.get("event") == "step"]
     validations = [line for line in metrics if line.get("event") == "validation"]
@@ -50,7 +52,7 @@ def curves(metrics: Records, *, unit: str, smoothing: float = 0.0, levels: Level
     if any("training_loss" in line for line in validations):
         series.append(_validations("training_loss", "training, without label smoothing and dropout", validations))
     known = [loss for line in series for loss in line.y if math.isfinite(loss)]
-    near = [(name, height) for name, height in levels if height <= NEAR * max(known, default=0.0)]
+    near = [(name, height) for name, height in levels if height <= MAX_LEVEL_FACTOR * max(known, default=0.0)]
     judged = [
         Lines(
             title=METRIC_NAMES.get(name, name.capitalize()),
@@ -59,7 +61,7 @@ def curves(metrics: Records, *, unit: str, smoothing: float = 0.0, levels: Level
             y_name=metric_name(name),
             x_name="updates",
         )
-        for name in JUDGED
+        for name in PLOTTED
         if validations and name in validations[0]
     ]
     rates = [line["lr"] for line in steps]
@@ -89,24 +91,24 @@ def _extreme(name: str, validations: Records) -> str:
     known = [(line["step"], line[name]) for line in validations if math.isfinite(line.get(name, math.nan))]
     if not known:
         return ""
-    step, best = (min if name in LOWER else max)(known, key=lambda pair: pair[1])
+    step, best = (min if name in LOWER_IS_BETTER else max)(known, key=lambda pair: pair[1])
     return f"The best validation is {three(best)}, after {counted(step, 'update')}"
 
 
 def _line(name: str, x: Sequence[float], y: Sequence[float], *, faint: bool = False) -> Line:
-    """A line of at most so many points, the last among them."""
-    apart = math.ceil(len(x) / MOST_POINTS)
-    some = sorted({*range(0, len(x), apart), len(x) - 1})
-    return Line(name=name, x=[x[place] for place in some], y=[y[place] for place in some], faint=faint)
+    """Return a line of at most about MAX_POINTS points, including the last one."""
+    interval = math.ceil(len(x) / MAX_POINTS)
+    indices = sorted({*range(0, len(x), interval), len(x) - 1})
+    return Line(name=name, x=[x[index] for index in indices], y=[y[index] for index in indices], faint=faint)
 
 
 def _validations(key: str, name: str, validations: Records) -> Line:
-    there = [line for line in validations if key in line]
-    return Line(name=name, x=[line["step"] for line in there], y=[line[key] for line in there], dots=True)
+    known = [line for line in validations if key in line]
+    return Line(name=name, x=[line["step"] for line in known], y=[line[key] for line in known], dots=True)
 
 
 def smoothed(values: Sequence[float], keep: float = 0.9) -> list[float]:
-    """A running average that starts unbiased."""
+    """Return an exponential moving average with bias correction."""
     out, total, weight = [], 0.0, 0.0
     for value in values:
         total = keep * total + (1 - keep) * value

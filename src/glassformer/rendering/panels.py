@@ -1,7 +1,7 @@
-"""Panels: what a view is made of. Each holds arrays and words, knows no model, and is drawn in two places alike.
+"""Panels: the parts of a view. They hold arrays and words and know no model.
 
-`to_dict` gives all of a panel as plain JSON; `packed` is the same for the page (`view.py`), with arrays as bytes. How
-panels look on a page is told in `viewer/`, how they look in a picture in `drawing/`.
+`to_dict` returns a panel as plain JSON; `packed` returns it for the page (`view.py`), with arrays as bytes. `viewer/`
+draws panels on a page and `drawing/` draws them in a picture.
 """
 
 import base64
@@ -13,49 +13,47 @@ from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float, UInt8
-from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
+from glassformer.config.json_types import JsonObject
 from glassformer.text.display import visible
 
-MOST_WEIGHTS = 2**20
-"""Weights of a panel, all heads and moments together: so many go to the page as they are, of more the largest of each
-row.
-"""
-LARGEST = 16
-"""Weights kept of each row then."""
+MAX_WEIGHTS = 2**20
+"""Maximum number of attention weights sent to the page; of more, only the largest of each row."""
+KEPT_PER_ROW = 16
+"""Number of weights per row in that case."""
 
 Cell = str | float | int | None
 Rows = list[list[Cell]]
-"""The cells of a table."""
+"""Cells of a table."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Panel(ABC):
-    """One thing to look at."""
+    """Base class of panels."""
 
     kind: ClassVar[str]
     title: str = ""
-    """What it is."""
+    """What it shows."""
     takeaway: str = ""
-    """The one thing that it shows here: where there is one it is the heading, and the title stands small above it."""
+    """Main result. It becomes the heading, with the title in small print above it."""
     note: str = ""
-    """What it says, beneath it."""
+    """Explanation below it."""
     folded: bool = False
-    """On a page it shows its title alone until it is opened."""
+    """Whether a page shows only its title until it is opened."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, as JSON takes it."""
+    def to_dict(self) -> JsonObject:
+        """Return all fields as JSON values."""
         return {"kind": self.kind, **_fields(self, None)}
 
-    def packed(self, most: int = MOST_WEIGHTS) -> dict[str, Any]:
-        """Everything for the page: arrays as base64, and of attention up to so many weights."""
+    def packed(self, most: int = MAX_WEIGHTS) -> JsonObject:
+        """Return all fields for the page: arrays in base64, attention limited to `most` weights."""
         return {"kind": self.kind, **_fields(self, most)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Words(Panel):
-    """A few paragraphs, or a command to type."""
+    """Paragraphs of text, or a command."""
 
     kind = "words"
     text: str
@@ -64,8 +62,10 @@ class Words(Panel):
 
 @dataclass(frozen=True, kw_only=True)
 class Table(Panel):
-    """Rows of words and numbers. Columns in `bars` hold shares from 0 to 1, each with a bar on a track; `colours`: of a
-    spot before each row (`model_colours`).
+    """Rows of words and numbers.
+
+    Columns in `bars` have values from 0 to 1, each shown as a bar. `colours` are those of a spot before each row
+    (`model_colours`).
     """
 
     kind = "table"
@@ -77,7 +77,10 @@ class Table(Panel):
 
 @dataclass(frozen=True, kw_only=True)
 class Grid(Panel):
-    """A matrix, the darker the larger; signed: one colour above 0, another below. `numbers`: written into the cells."""
+    """A matrix; darker cells have larger values.
+
+    With `signed`, values above and below 0 have different colours. With `numbers`, the cells show their values.
+    """
 
     kind = "grid"
     values: Float[Array, "R C"]
@@ -87,14 +90,14 @@ class Grid(Panel):
     column_name: str = ""
     signed: bool = False
     low: float | None = None
-    """The scale's lower end; None: 0, or as far below 0 as `high` is above."""
+    """Lower end of the scale; None: 0, or −`high` if signed."""
     high: float | None = None
-    """The scale's upper end; None: the largest value (signed: the largest without its sign)."""
+    """Upper end of the scale; None: the largest (absolute) value."""
     numbers: bool = False
     causal: bool = False
-    """Cells after their row's own are masked, as attention's are: hatched, without a number."""
+    """Whether cells after the diagonal are masked, as in causal attention: hatched and without a number."""
     formula: str = ""
-    """What the numbers are, written out."""
+    """Formula of the values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,35 +106,35 @@ class Attention(Panel):
 
     weights: Float[Array, "L h T S"]
     layer: int | None = None
-    """The layer to show first; None: the mean over all."""
+    """Layer to show first; None: the mean over all."""
     head: int | None = None
     causal: bool = False
-    """No token looks at a later one: these weights are masked, not merely 0."""
+    """Whether weights for later tokens are masked, not merely 0."""
 
-    def packed(self, most: int = MOST_WEIGHTS) -> dict[str, Any]:
+    def packed(self, most: int = MAX_WEIGHTS) -> JsonObject:
         return {**super().packed(most), "weights": pack_weights(np.asarray(self.weights), most)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Heads(Attention):
-    """Attention between tokens: as a heat map, as lines between them, and all heads at once."""
+    """Attention between tokens: as a heat map, as lines, and all heads at once."""
 
     kind = "heads"
     rows: Sequence[str]
-    """The tokens that look."""
+    """Query tokens."""
     columns: Sequence[str]
-    """The tokens looked at."""
+    """Key tokens."""
     row_name: str = ""
     column_name: str = ""
     names: Sequence[Sequence[str]] = ()
-    """What each head does, in words, by layer and head; empty: nobody knows."""
+    """Role of each head by layer and head; empty if unknown."""
     mode: str = "heat"
-    """What to show first: heat, lines, or all."""
+    """First display: heat, lines, or all."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Patches(Attention):
-    """An image, and the attention between its patches, which stand row by row."""
+    """An image and the attention between its patches, which are ordered row by row."""
 
     kind = "patches"
     pixels: UInt8[Array, "H W C"]
@@ -141,7 +144,7 @@ class Patches(Attention):
 
 @dataclass(frozen=True, kw_only=True)
 class Tokens(Panel):
-    """A text, each token shaded by its value; a line of it for every row of values."""
+    """A text with each token shaded by its value, repeated for every row of values."""
 
     kind = "tokens"
     tokens: Sequence[str]
@@ -150,43 +153,44 @@ class Tokens(Panel):
     """Names of the rows of values."""
     signed: bool = False
     high: float | None = None
-    """The scale's upper end; None: the largest value."""
+    """Upper end of the scale; None: the largest value."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chips(Panel):
-    """A text cut into pieces in several ways, a line each; pieces of one group have one colour."""
+    """A text split in several ways, one line each; parts of the same group have the same colour."""
 
     kind = "chips"
     lines: Sequence[Sequence[str]]
     names: Sequence[str]
-    """What stands before each line."""
+    """Label of each line."""
     groups: Sequence[Sequence[int]]
     marked: Sequence[Sequence[int]] = ()
-    """The places in each line of what is new there."""
+    """Indices of new parts in each line."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guesses(Panel):
-    """After every layer and at each token, the likeliest next tokens (`at`: the likeliest there) with their
-    probabilities, likeliest first.
+    """The most probable next tokens after every layer at each token, most probable first.
+
+    With `at`, they are the most probable tokens at the position itself.
     """
 
     kind = "guesses"
     tokens: Sequence[str]
     layers: Sequence[str]
     guesses: Sequence[Sequence[Sequence[str]]]
-    """L×T×k"""
+    """L×T×k tokens."""
     probabilities: Float[Array, "L T k"]
     answers: Sequence[str] | None = None
-    """What did follow each token, where it is known ("": nobody knows)."""
+    """Actual next token of each token, "" if unknown; None if all are unknown."""
     at: bool = False
-    """The tokens themselves are guessed, as a model that reads both ways does, not what follows them."""
+    """Whether the tokens themselves are predicted, as by a bidirectional model."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Points(Panel):
-    """A map: points with names; those of one group in one colour."""
+    """Named points in two dimensions; points of the same group have the same colour."""
 
     kind = "points"
     points: Float[Array, "N 2"]
@@ -196,17 +200,17 @@ class Points(Panel):
     y_name: str = ""
     log_x: bool = False
     low: Sequence[float] = ()
-    """How far each point reaches down, and with `high` up, as a bar through it."""
+    """Lower ends of error bars; `high` has the upper ends."""
     high: Sequence[float] = ()
     levels: Sequence[tuple[str, float]] = ()
-    """Lines from side to side: their names and heights."""
+    """Names and heights of horizontal lines."""
     colours: Sequence[int] = ()
-    """Each point's colour (`model_colours`); empty: that of its group."""
+    """Colour of each point (`model_colours`); empty: the colour of its group."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A series of `Lines`; with `low` and `high` a band around it."""
+    """A series of `Lines`, with a band if `low` and `high` are set."""
 
     name: str
     x: Sequence[float]
@@ -214,11 +218,11 @@ class Line:
     low: Sequence[float] | None = None
     high: Sequence[float] | None = None
     dots: bool = False
-    """Marked at each of its points."""
+    """Whether its points are marked."""
     faint: bool = False
-    """Thin and pale: the noise behind another line."""
+    """Whether it is thin and pale: the noise behind another line."""
     colour: int | None = None
-    """Which of the colours it has (`model_colours`); None: by its place."""
+    """Number of its colour (`model_colours`); None: by its position."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,37 +233,38 @@ class Lines(Panel):
     series: Sequence[Line]
     x_name: str = ""
     x_ticks: Sequence[str] = ()
-    """What x = 0, 1, 2 … are called, as layers are; empty: they are numbers."""
+    """Names of x = 0, 1, 2 …, such as layers; empty: numbers."""
     y_name: str = ""
     log_x: bool = False
     log_y: bool = False
     levels: Sequence[tuple[str, float]] = ()
-    """Lines from side to side: their names and heights."""
+    """Names and heights of horizontal lines."""
 
     @classmethod
     def by_layer(cls, layers: Sequence[str], series: Iterable[tuple[str, Sequence[float]]], **facts: Any) -> "Lines":
-        """Return named series with a value after each layer; `facts`: the other fields."""
+        """Return named series with a value after each layer; `facts` are the other fields."""
         dotted = [Line(name=name, x=list(range(len(y))), y=y, dots=True) for name, y in series]
         return cls(series=dotted, x_name="after", x_ticks=layers, **facts)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choices(Panel):
-    """Rows of numbers that go through several steps: a column each, its bars on one scale. What was cut on the way is
-    grey, and says why.
+    """Rows of numbers over several steps: a column per step, with bars on one scale.
+
+    Values that a step removed are grey, with the reason.
     """
 
     kind = "choices"
     name: str
-    """What the rows are."""
+    """Name of the rows."""
     rows: Sequence[str]
     columns: Sequence[str]
     values: Float[Array, "R C"]
-    """−∞: cut there."""
+    """−∞ for a removed value."""
     scales: Sequence[tuple[float, float]]
-    """The ends of each column's bars."""
+    """Ends of each column's scale."""
     why: Sequence[str] = ()
-    """Why a row was cut ("": it was not)."""
+    """Reason why a row was removed; "" if it was not."""
 
     def as_table(self) -> Table:
         """Return the rows as a table, with the reason in place of a number that was cut."""
@@ -277,20 +282,20 @@ class Branch:
 
     token: str
     parent: int | None
-    """Its place among the branches, before this one; None: the root."""
+    """Index of an earlier branch; None: the root."""
     probability: float
     fate: str
-    """chosen, kept, or pruned: blue, pale, or grey."""
+    """"chosen" (blue), "kept" (pale) or "pruned" (grey)."""
     why: str = ""
-    """What became of it, in a few words beneath it."""
+    """Outcome, in a few words below the token."""
     told: str = ""
-    """What is said of it when one points at it."""
+    """Tooltip."""
     id: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tree(Panel):
-    """Tokens that follow one another, from left to right; the thicker the line to one, the more probable it is."""
+    """Tokens that follow each other, from left to right; thicker lines are more probable."""
 
     kind = "tree"
     root: str
@@ -299,7 +304,7 @@ class Tree(Panel):
 
 @dataclass(frozen=True, kw_only=True)
 class Gallery(Panel):
-    """Small images with a line beneath each."""
+    """Small images with captions."""
 
     kind = "gallery"
     images: Sequence[UInt8[Array, "H W C"]]
@@ -308,55 +313,59 @@ class Gallery(Panel):
 
 @dataclass(frozen=True, kw_only=True)
 class Brick:
-    """A box of a `Diagram`, and what is shown when it is opened."""
+    """A box of a `Diagram`, with details that a click shows."""
 
     name: str
     title: str
     kind: str
-    """embedding, positions, attention, feed-forward, norm, recurrent, convolution, pool, head, other: its colour; add:
-    a sum; data: what goes in or comes out.
+    """Colour of the box.
+
+    It is one of embedding, positions, attention, feed-forward, norm, recurrent, convolution, pool, head and other; add
+    for a sum; data for inputs and outputs.
     """
     width: int
-    """Of the vectors that it gives: the wider, the wider the box."""
+    """Width of its output vectors; the box is proportionally wide."""
     hidden: int = 0
-    """Of the widest vectors in it, where they are wider."""
+    """Width of its widest inner vectors, if they are wider."""
     parameters: int = 0
     detail: str = ""
     lane: int = 0
-    """Bricks of one lane stand one beneath another, lanes side by side."""
+    """Lane of the diagram; lanes are side by side, with their bricks from top to bottom."""
     group: str = ""
     numbers: Sequence[tuple[str, str]] = ()
     heat: UInt8[Array, "T d"] | None = None
-    """What it gave, small: 128 is 0, 255 as large as any."""
+    """A thumbnail of its output: 128 is 0 and 255 the largest value."""
     code: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arrow:
-    """From a brick to a brick."""
+    """An arrow between two bricks."""
 
     start: str
     end: str
     shape: str = ""
     role: str = "flow"
-    """flow: to the next brick; residual, skip: around some; memory, state: to another lane; feedback: back to one
-    above; tied: no arrow, the same weights.
+    """Kind of connection.
+
+    flow: to the next brick; residual, skip: around bricks; memory, state: to another lane; feedback: to a brick above;
+    tied: no arrow but shared weights.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """A frame around bricks of a lane that follow each other."""
+    """A frame around consecutive bricks of a lane."""
 
     name: str
     title: str
     like: str = ""
-    """The first of the groups that it is like: they are drawn once, with their number, until somebody wants each."""
+    """First group with the same structure. Such groups are drawn once, with their number, until opened."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Diagram(Panel):
-    """What a model is built of: bricks from top to bottom, and arrows with the shapes of what passes."""
+    """The architecture of a model: bricks from top to bottom, and arrows with the shapes of tensors."""
 
     kind = "diagram"
     bricks: Sequence[Brick]
@@ -368,39 +377,39 @@ class Diagram(Panel):
 
 @dataclass(frozen=True, kw_only=True)
 class Frames(Panel):
-    """The same panels at several moments, or layer by layer, with a slider."""
+    """The same panels at several moments or layers, with a slider."""
 
     kind = "frames"
     name: str
-    """What the slider runs over: updates, layer."""
+    """What the slider selects: updates, layer."""
     labels: Sequence[str]
     frames: Sequence[Sequence[Panel]]
 
-    def packed(self, most: int = MOST_WEIGHTS) -> dict[str, Any]:
-        """What all of them may hold is divided among those that hold attention."""
-        sharing = sum(isinstance(panel, Attention) for frame in self.frames for panel in frame)
-        return super().packed(most // max(sharing, 1))
+    def packed(self, most: int = MAX_WEIGHTS) -> JsonObject:
+        """Return all fields for the page; panels with attention share the maximum number of weights equally."""
+        attention_panels = sum(isinstance(panel, Attention) for frame in self.frames for panel in frame)
+        return super().packed(most // max(attention_panels, 1))
 
 
-def pack_weights(weights: NDArray[Any], most: int = MOST_WEIGHTS) -> dict[str, Any]:
-    """Weights from 0 to 1 as bytes: all of them, or of each row the largest and their places."""
+def pack_weights(weights: Array, most: int = MAX_WEIGHTS) -> JsonObject:
+    """Return weights in [0, 1] as bytes: all of them, or the largest of each row with their indices."""
     shape = list(weights.shape)
-    bytes_ = np.rint(np.clip(weights, 0, 1) * 255).astype(np.uint8)
-    if weights.size <= most or shape[-1] <= LARGEST:
-        return {"shape": shape, "u8": _base64(bytes_)}
-    places = np.argpartition(weights, -LARGEST, -1)[..., -LARGEST:]
-    order = np.argsort(-np.take_along_axis(weights, places, -1), -1, kind="stable")
-    places = np.take_along_axis(places, order, -1)
-    largest = np.take_along_axis(bytes_, places, -1)
-    return {"shape": shape, "places": _base64(places.astype("<u2")), "u8": _base64(largest), "kept": LARGEST}
+    rounded = np.rint(np.clip(weights, 0, 1) * 255).astype(np.uint8)
+    if weights.size <= most or shape[-1] <= KEPT_PER_ROW:
+        return {"shape": shape, "u8": _base64(rounded)}
+    indices = np.argpartition(weights, -KEPT_PER_ROW, -1)[..., -KEPT_PER_ROW:]
+    order = np.argsort(-np.take_along_axis(weights, indices, -1), -1, kind="stable")
+    indices = np.take_along_axis(indices, order, -1)
+    largest = np.take_along_axis(rounded, indices, -1)
+    return {"shape": shape, "places": _base64(indices.astype("<u2")), "u8": _base64(largest), "kept": KEPT_PER_ROW}
 
 
-def _fields(value: Any, most: int | None) -> dict[str, Any]:
+def _fields(value: Any, most: int | None) -> JsonObject:
     return {field.name: _json(getattr(value, field.name), most) for field in fields(value)}
 
 
-def _json(value: Any, most: int | None) -> Any:
-    """A value as JSON takes it; with `most`, arrays are packed, and of attention up to so many weights."""
+def _json(value: object, most: int | None) -> object:
+    """Return a value as JSON; with `most`, arrays are packed and attention is limited to `most` weights."""
     if isinstance(value, Panel):
         return value.to_dict() if most is None else value.packed(most)
     if is_dataclass(value):
@@ -415,22 +424,22 @@ def _json(value: Any, most: int | None) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value  # JSON has no infinity
 
 
-def _base64(array: NDArray[Any]) -> str:
+def _base64(array: Array) -> str:
     return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
 
 
 # --- colours of models, the same on every page and picture ---
 
-OF_MODELS = ("transformer", "lstm", "cnn", "rnn", "gru", "average", "bag", "window", "mlp", "linear")
-"""The models that have a colour of their own, which is the one at this place."""
+COLOURED_MODELS = ("transformer", "lstm", "cnn", "rnn", "gru", "average", "bag", "window", "mlp", "linear")
+"""Models with a colour of their own: the colour with their index."""
 SPARE = (10, 11, *range(10))
-"""Colours of others, in this order. The page has twelve (`--c0` to `--c11`), and so have pictures."""
+"""Colours of other models, in this order. Page and pictures have twelve (`--c0` to `--c11`)."""
 
 
 def model_colours(models: Sequence[str]) -> list[int]:
-    """The colour of each, by the model it is; where that is unknown, or comes again, one that is free."""
+    """Return the colour of each model; unknown or repeated models get a free one."""
     colours: list[int] = []
     for model in models:
-        wanted = [OF_MODELS.index(model)] if model in OF_MODELS else []
+        wanted = [COLOURED_MODELS.index(model)] if model in COLOURED_MODELS else []
         colours.append(next((colour for colour in (*wanted, *SPARE) if colour not in colours), len(colours)))
     return colours

@@ -1,4 +1,4 @@
-"""Takeaways: the one thing that a panel shows, in words made of its numbers. Where nothing leads, they say so."""
+"""Takeaways: the main result of a panel as a sentence computed from its numbers, also if no value stands out."""
 
 import math
 import re
@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 ROUNDING = 1e-6
-"""Numbers that differ by no more than this share of the largest are equal."""
-LITTLE = 0.01
-"""A line that changes by less than this share of its largest number stays where it is."""
+"""Largest relative difference of equal numbers."""
+NEGLIGIBLE = 0.01
+"""Largest relative change of a constant line."""
 
 LIKELIEST = {
     "one": "{name} is the likeliest ({number})",
@@ -18,13 +18,13 @@ LIKELIEST = {
     "all": "All {count} are equally likely ({number})",
     "alone": "{name} is the likeliest: {number}",
 }
-"""What `leading` says of probabilities."""
+"""Templates of `leading` for probabilities."""
 FAR_BEYOND = 0.2
-"""A peak or a low is named if it exceeds both ends of a line by more than this share of the line's range."""
+"""Minimum excess of a named peak or low over both ends of a line, relative to the line's range."""
 
 
 def three(value: float) -> str:
-    """A number in three digits, without an exponent where it is large."""
+    """Format a number with three significant digits, without an exponent if it is large."""
     shown = f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.3g}"
     return re.sub(r"e-0*", "e−", shown).replace("-", "−")
 
@@ -68,8 +68,9 @@ def leading(names: Sequence[str], values: ArrayLike, wording: Mapping[str, str],
 
 
 def course(y: Sequence[float], unit: str = "") -> str:
-    """How a line goes from its start to its end: `rises from 0.03 to 0.45`; with a peak or low that is clearly beyond
-    both ends: `rises from 4.63 to 5.71 nats, with a peak of 7.2`.
+    """Describe a line from start to end: `rises from 0.03 to 0.45`.
+
+    A peak or low clearly beyond both ends is added: `rises from 4.63 to 5.71 nats, with a peak of 7.2`.
     """
     known = [value for value in y if math.isfinite(value)]
     if not known:
@@ -78,9 +79,9 @@ def course(y: Sequence[float], unit: str = "") -> str:
     if len(known) == 1:
         return f"is {three(first)}{after}"
     high, low = max(known), min(known)
-    beyond = FAR_BEYOND * (high - low) if high - low > LITTLE * max(map(abs, known)) else math.inf
-    peak = f", with a peak of {three(high)}" if high - max(first, last) > beyond else ""
-    dip = f", with a low of {three(low)}" if min(first, last) - low > beyond else ""
-    if abs(last - first) <= LITTLE * max(map(abs, known)) or three(first) == three(last):
+    min_excess = FAR_BEYOND * (high - low) if high - low > NEGLIGIBLE * max(map(abs, known)) else math.inf
+    peak = f", with a peak of {three(high)}" if high - max(first, last) > min_excess else ""
+    dip = f", with a low of {three(low)}" if min(first, last) - low > min_excess else ""
+    if abs(last - first) <= NEGLIGIBLE * max(map(abs, known)) or three(first) == three(last):
         return f"ends where it began, at {three(last)}{after}{peak}{dip}"
     return f"{'rises' if last > first else 'falls'} from {three(first)} to {three(last)}{after}{peak}{dip}"

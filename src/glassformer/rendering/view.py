@@ -1,7 +1,7 @@
-"""A view: panels under one title, as a page, a picture or JSON.
+"""A view: panels under a title, as a page, a picture or JSON.
 
-The page needs nothing else: no server, no network, no other file.
-Pictures need matplotlib, which is slow to import: drawing is imported where one is drawn.
+The page is self-contained: no server, no network, no other file. Pictures need matplotlib, which is slow to import, so
+drawing code is imported on use.
 """
 
 import html
@@ -16,6 +16,7 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from glassformer.config.errors import Misuse
+from glassformer.config.json_types import JsonObject
 from glassformer.config.views import ENDINGS
 from glassformer.notebook.html import frame
 from glassformer.rendering.panels import Panel
@@ -29,31 +30,31 @@ SCRIPTS = (
     "core", "colours", "formula", "weights", "stage", "heat", "heads", "head_lines", "texts", "charts", "pictures",
     "choices", "tree", "diagram", "tools", "start",
 )  # fmt: skip
-"""Files of the folder `viewer`, in the order in which they build on each other."""
+"""Files of the folder `viewer`, in dependency order."""
 
 EXPORTED = (
     "Weights", "button", "clamp", "dark", "forget", "make", "mixColours", "paintNow", "panelOf", "repaint", "roving",
     "said", "share", "sharedScale", "svg", "thumbnail", "tools", "upTo", "visible",
 )  # fmt: skip
-"""What other pages use of it."""
+"""Functions that other pages use."""
 
 RULES = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
-"""What the page may load: only what is in it."""
+"""Content security policy: the page may only load what it contains."""
 
 
 class Renderable(ABC):
-    """What can be saved, and shows itself in a notebook: a view, or a result that has one."""
+    """A view, or a result with a view, that can be saved and displayed in a notebook."""
 
     @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
-        """All numbers, for programs."""
+    def to_dict(self) -> JsonObject:
+        """Return all values for programs."""
 
     @abstractmethod
     def view(self) -> "View | Views":
-        """What is seen of it."""
+        """Return the view."""
 
     def save(self, path: str | Path) -> None:
-        """Write it to a file: .html, .png, .svg, .pdf or .json, by its name's ending."""
+        """Write a .html, .png, .svg, .pdf or .json file, by the ending of its name."""
         path = Path(path)
         ending = path.suffix.lower()
         if ending == ".html":
@@ -68,35 +69,35 @@ class Renderable(ABC):
             raise Misuse(f"cannot write {path}: the name must end in {', '.join(ENDINGS)}")
 
     def _repr_html_(self) -> str:
-        """The page in a frame of its own."""
+        """Return the page in a frame."""
         view = self.view()
         return frame(view.page(), view.title)
 
 
 @dataclass(frozen=True)
 class View(Renderable):
-    """Results, ready to be shown."""
+    """Panels with a title."""
 
     title: str
     panels: Sequence[Panel]
     note: str = ""
-    """What it says, in a sentence or two."""
+    """Summary in a sentence or two."""
     about: str = ""
-    """What it is a view of."""
+    """Subject of the view."""
 
     def view(self) -> "View":
         return self
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         texts = {"title": self.title, "note": self.note, "about": self.about}
         return {**texts, "panels": [panel.to_dict() for panel in self.panels]}
 
-    def packed(self) -> dict[str, Any]:
-        """All that the page draws."""
+    def packed(self) -> JsonObject:
+        """Return everything that the page draws."""
         return {"title": self.title, "note": self.note, "panels": [panel.packed() for panel in self.panels]}
 
     def page(self) -> str:
-        """One HTML file that needs nothing else."""
+        """Return a self-contained HTML page."""
         return _page([self.packed()], title=self.title, about=self.about)
 
     def figure(self) -> "Figure":
@@ -107,7 +108,7 @@ class View(Renderable):
 
 @dataclass(frozen=True)
 class Views(Renderable):
-    """Several views of one thing, on one page."""
+    """Several views of the same subject on one page."""
 
     title: str
     views: Sequence[View]
@@ -116,10 +117,10 @@ class Views(Renderable):
     def view(self) -> "Views":
         return self
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         return {"title": self.title, "about": self.about, "views": [view.to_dict() for view in self.views]}
 
-    def packed(self) -> dict[str, Any]:
+    def packed(self) -> JsonObject:
         """Return the views as the page draws them."""
         return {"title": self.title, "views": [view.packed() for view in self.views]}
 
@@ -133,9 +134,7 @@ class Views(Renderable):
 
 
 def _page(views: Sequence[Mapping[str, Any]], *, title: str, about: str = "") -> str:
-    """All views, packed, under one title; with more than one, each under a tab. `about`: what they are of, at the
-    foot.
-    """
+    """Return the page of packed views; more than one of them are shown as tabs. `about` is the footer."""
     template, style, script = _viewer()
     data = json.dumps({"title": title, "views": views}, allow_nan=False, separators=(",", ":"))
     return Template(template).substitute(
@@ -143,18 +142,18 @@ def _page(views: Sequence[Mapping[str, Any]], *, title: str, about: str = "") ->
         title=_escaped(title),
         about=_escaped(about),
         style=style,
-        data=data.replace("<", "\\u003c"),  # nothing in it can end the script it stands in, and it is plain ASCII
+        data=data.replace("<", "\\u003c"),  # cannot end the script element, and is plain ASCII
         script=script,
     )
 
 
 def viewer_style() -> str:
-    """The style of everything that the viewer draws."""
+    """Return the style sheet of the viewer."""
     return _viewer()[1]
 
 
 def viewer_module() -> str:
-    """The viewer as a module, for pages that draw panels themselves."""
+    """Return the viewer as a JavaScript module, for pages that draw panels themselves."""
     return f"{_viewer()[2]}\nexport {{ {', '.join(EXPORTED)} }};\n"
 
 
@@ -164,7 +163,7 @@ def _escaped(text: str) -> str:
 
 @cache
 def _viewer() -> tuple[str, str, str]:
-    """The page's template, its style and its program."""
+    """Return the template, style sheet and script of the page."""
     folder = files("glassformer.rendering") / "viewer"
     template, style, *scripts = [
         (folder / name).read_text(encoding="utf-8")

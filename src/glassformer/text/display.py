@@ -32,5 +32,5 @@ def chance(probability: float) -> str:
 
 
 def cut(text: str, most: int = MAX_CELL_CHARS) -> str:
-    """Truncate a text to at most `most` characters, the last of which is then …"""
+    """Truncate a text to at most `most` characters, the last of them an ellipsis."""
     return text if len(text) <= most else text[: most - 1] + "…"

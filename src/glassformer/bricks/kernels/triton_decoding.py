@@ -55,7 +55,7 @@ def _linear(
     NORM: tl.constexpr, ACTIVATION: tl.constexpr, BIAS: tl.constexpr, SHIFT: tl.constexpr, RESIDUAL: tl.constexpr,
     GATED: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
-    """Rows of up to three matrices side by side, or (gated) of two, one of which multiplies the other."""
+    """Compute rows of up to three matrices side by side, or, gated, of two that are multiplied."""
     first = tl.program_id(0) * BLOCK_N
     row = tl.program_id(1)
     local = first
@@ -165,7 +165,7 @@ def _attend(
     ROTARY: tl.constexpr, QK_NORM: tl.constexpr, GROUP: tl.constexpr, HALF: tl.constexpr, SPLITS: tl.constexpr,
     BLOCK_S: tl.constexpr
 ):  # fmt: skip
-    """One row, one head of keys with the heads of queries that share it, one stretch of the past."""
+    """Attend from the query heads that share a key head of one row to one split of its past."""
     E: tl.constexpr = 2 * HALF
     row, kv = tl.program_id(0) // kv_heads, tl.program_id(0) % kv_heads
     split = tl.program_id(1)
@@ -238,7 +238,7 @@ def _attend(
 
 @triton.jit
 def _combine(part_at, best_at, sum_at, out_at, E: tl.constexpr, SPLITS: tl.constexpr):
-    """The stretches of the past, put together."""
+    """Combine the results of the splits of the past."""
     head = tl.program_id(0)
     splits, e = tl.arange(0, SPLITS), tl.arange(0, E)
     best = tl.load(best_at + head * SPLITS + splits)

@@ -16,7 +16,7 @@ PROGRAMS = 528
 
 @triton.jit
 def _softmax_loss(scores_at, true_at, loss_at, gradient_at, vocab, smoothing, BLOCK: tl.constexpr):
-    """The softmax loss of one row, and its gradient."""
+    """Compute the softmax loss of one row and its gradient."""
     row = tl.program_id(0).to(tl.int64)
     scores_at += row * vocab
     gradient_at += row * vocab
@@ -48,7 +48,7 @@ def _softmax_loss(scores_at, true_at, loss_at, gradient_at, vocab, smoothing, BL
 
 @on_its_device
 def softmax_loss_rows(scores: Tensor, true: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """The softmax loss of each row, in float32, and its gradient by the scores; 0 where the answer is negative."""
+    """Return the float32 softmax loss of each row and its gradient by the scores; 0 for negative answers."""
     rows, vocab = scores.shape
     losses, gradient = scores.new_empty(rows, dtype=torch.float32), torch.empty_like(scores)
     _softmax_loss[(rows,)](scores, true, losses, gradient, vocab, smoothing, BLOCK=2048, num_warps=8)
@@ -61,7 +61,7 @@ def _heads(
     q_b, q_t, q_h, k_b, k_t, k_h, v_b, v_t, v_h, tokens, length, angles, heads, kv_heads, eps,
     BACKWARD: tl.constexpr, HALF: tl.constexpr, ROWS: tl.constexpr
 ):  # fmt: skip
-    """Queries (0), keys (1) or values (2) of some tokens and heads; backward, what stands there are their gradients."""
+    """Compute queries (0), keys (1) or values (2) of some tokens and heads, or, backward, their gradients."""
     E: tl.constexpr = 2 * HALF
     kind = tl.program_id(1)
     own, before, out_at, stride_b, stride_t, stride_h = heads, 0, q_at, q_b, q_t, q_h
@@ -130,7 +130,7 @@ def _launch_heads(
 
 @on_its_device
 def heads_of(packed: Tensor, gains: Tensor, rotation: tuple[Tensor, Tensor], eps: float, kv_heads: int) -> Heads:
-    """Queries, keys and values, B×T×h×e each: see `norm_and_rotate` of gpu.py."""
+    """Return queries, keys and values, B×T×h×e each; see `norm_and_rotate` in gpu.py."""
     width = gains.shape[1]
     counts = (packed.shape[2] // width - 2 * kv_heads, kv_heads, kv_heads)
     q, k, v = (packed.new_empty(*packed.shape[:2], count, width) for count in counts)
@@ -142,7 +142,7 @@ def heads_of(packed: Tensor, gains: Tensor, rotation: tuple[Tensor, Tensor], eps
 def gradients_of_heads(
     packed: Tensor, gains: Tensor, rotation: tuple[Tensor, Tensor], eps: float, by_heads: Heads
 ) -> tuple[Tensor, Tensor]:
-    """By `packed` and by `gains`, those by queries, keys and values."""
+    """Return the gradients by `packed` and by `gains` from those by queries, keys and values."""
     by_packed = torch.empty_like(packed)
     by_gains = gains.new_empty(PROGRAMS, *gains.shape, dtype=torch.float32)
     _launch_heads(packed, gains, rotation, eps, by_heads, (by_packed, by_gains))

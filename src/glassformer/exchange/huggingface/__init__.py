@@ -1,1 +1,1 @@
-"""Hugging Face folders, in and out."""
+"""Import and export of Hugging Face models."""

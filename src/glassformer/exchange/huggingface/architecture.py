@@ -1,4 +1,4 @@
-"""What all architectures of Hugging Face share: reading and writing config.json, and names of weights and labels."""
+"""Common parts of Hugging Face architectures: config.json, and the names of weights and labels."""
 
 import re
 import tomllib
@@ -13,19 +13,20 @@ from torch import Tensor
 
 from glassformer.bricks.norm import EPS
 from glassformer.config.errors import Misuse
+from glassformer.config.json_types import JsonObject
 from glassformer.config.model_section import Transformer
 from glassformer.config.presets import CLASSIFICATION, LABELLING, MULTILABEL, REGRESSION, VECTORS
 from glassformer.config.resolve import Config
 from glassformer.tasks.answers import Answers, Classes, Labels
 
 Tensors = Sequence[Tensor]
-Choices = Mapping[str, Sequence[Any]]
+Choices = Mapping[str, Sequence[object]]
 """The supported values of each setting; the first is the default."""
 
 DIRECTION = "model.causal"
-"""Whether a model reads from left to right: one that does not is further from any that does than the others."""
+"""Causality weighs more than all other differences when the nearest architecture is selected."""
 MAX_DIFFERENCES = 4
-"""Differences that a message explains one by one."""
+"""Maximum number of differences that a message explains."""
 
 
 class Unsupported(Misuse):
@@ -39,10 +40,10 @@ class Unsupported(Misuse):
 
 
 @cache
-def read_tables() -> dict[str, Any]:
+def read_tables() -> JsonObject:
     """Return the tables of `architectures.toml`, with None where they say "unset"."""
     text = files(__package__ or "").joinpath("architectures.toml").read_text("utf-8")
-    tables: dict[str, Any] = _with_none(tomllib.loads(text))
+    tables: JsonObject = _with_none(tomllib.loads(text))
     return tables
 
 
@@ -54,13 +55,13 @@ def _with_none(value: Any) -> Any:
     return None if value == "unset" else value
 
 
-def _table(name: str) -> dict[str, Any]:
+def _table(name: str) -> JsonObject:
     """Return a table with the entries that it inherits."""
     own = read_tables()[name]
     return _joined(_table(own["extends"]), own) if "extends" in own else own
 
 
-def _joined(parent: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def _joined(parent: JsonObject, own: JsonObject) -> JsonObject:
     joined = {**parent, **own}
     for key in parent.keys() & own.keys():
         if isinstance(own[key], dict):
@@ -68,7 +69,7 @@ def _joined(parent: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]
     return joined
 
 
-def _choices(table: Mapping[str, Any]) -> Choices:
+def _choices(table: JsonObject) -> Choices:
     """Return supported values by dotted key."""
     return {f"{section}.{key}": values for section, part in table.items() for key, values in part.items()}
 
@@ -90,25 +91,25 @@ class ParsedConfig:
     """The contents of a config.json as settings of ours."""
 
     task: str
-    settings: Mapping[str, Any]
-    """The model's settings, by their names in its section."""
-    labels: Any = None
-    """What `Answers.to_json` writes, of a classifier or regressor."""
+    settings: JsonObject
+    """Settings of the model by their names in its section."""
+    labels: object = None
+    """Labels of a classifier or regressor in the form of `Answers.to_json`."""
     loss: str | None = None
-    """Which loss a classifier's scores are made for (`softmax`, `logistic`)."""
+    """Loss that a classifier was trained with (`softmax`, `logistic`)."""
     repeated: Mapping[str, str] = field(default_factory=dict)
-    """Weights of theirs that may be in a file twice, as a tied head may: the name → that of the weight it repeats."""
+    """Weights that a file may repeat, such as a tied head, and the weight that each one repeats."""
 
 
 class ConfigValues:
     """The values of a config.json, each checked when it is read."""
 
-    def __init__(self, values: Mapping[str, Any], name: str) -> None:
-        """`name`: what errors call the architecture."""
+    def __init__(self, values: JsonObject, name: str) -> None:
+        """Wrap the values of a config.json; errors refer to the architecture as `name`."""
         self.values, self.name = values, name
 
-    def get(self, key: str, default: Any = None) -> Any:
-        """The value; `default` where it is missing or null."""
+    def get(self, key: str, default: object = None) -> Any:
+        """Return the value; `default` if it is missing or null."""
         value = self.values.get(key)
         return default if value is None else value
 
@@ -122,8 +123,8 @@ class ConfigValues:
         value = short(self.values.get(key))
         return Unsupported(f"{self.name} with {key} {value} is not supported: only with {' or '.join(able)}")
 
-    def checked(self, key: str, default: Any, valid: Callable[[Any], bool], wanted: str) -> Any:
-        """Return a value; `wanted`: what an error says it must be."""
+    def checked(self, key: str, default: object, valid: Callable[[Any], bool], wanted: str) -> Any:
+        """Return a value; raise `Unsupported`, with `wanted` as the requirement, unless it is valid."""
         value = self.get(key, default)
         if not valid(value):
             raise Unsupported(f"config.json: {key} is {short(value)}, but must be {wanted}")
@@ -152,7 +153,7 @@ class ConfigValues:
                 return self.boolean(key, default)
             case "epsilon":
                 return self.number(key, default, most=1.0)
-            case "dropout":  # of the original training, which further training uses again
+            case "dropout":  # the original dropout, for further training
                 wanted = "a number from 0 to 0.95"
                 return float(self.checked(key, 0.1, lambda value: _is_number(value) and 0 <= value <= 0.95, wanted))
         names, value = read_tables()["names"][entry.kind], self.get(key, default)
@@ -161,11 +162,11 @@ class ConfigValues:
         return names[value]
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return type(value) in (int, float)
 
 
-def short(value: Any) -> str:
+def short(value: object) -> str:
     """Return a value of a file as text for a message."""
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:37]}…"
@@ -182,11 +183,11 @@ class Match:
     theirs: tuple[str, ...]
     to_ours: Callable[[Tensors], Tensors]
     to_theirs: Callable[[Tensors], Tensors]
-    """The way out, also for tensors without numbers (`meta`): the shapes that theirs must have follow from ours."""
+    """Conversion to their layout. It also works on meta tensors, from which the required shapes follow."""
     any_rows: tuple[str, ...] = ()
-    """Names of theirs that may have any number of rows."""
+    """Names of their weights with any number of rows."""
     optional: tuple[str, ...] = ()
-    """Names of theirs that a file may lack: then they are zeros."""
+    """Names of their weights that default to zeros."""
 
 
 def first_of(ours: str, theirs: Sequence[str], rest: Callable[[Tensor], Tensor], optional: Sequence[str] = ()) -> Match:
@@ -211,9 +212,9 @@ class Architecture:
         self.entries = [Entry(ours, *entry) for ours, entry in self.table["config"].items()]
         own = {name: entry for name, entry in read_tables()["classes"].items() if entry[0] == model_type}
         self.tasks: dict[str, str] = {name: task for name, (_, task, _) in own.items()}
-        """Names in `architectures` → our task; `classification` stands for all tasks that label."""
+        """Our task by class name; `classification` stands for all tasks with labels."""
         self.auto_classes: dict[str, str] = {name: auto for name, (_, _, auto) in own.items()}
-        """The classes of transformers that load them."""
+        """Auto class of transformers by class name."""
 
     def choices(self, task: str) -> Choices:
         """Return the settings of ours that it has with the head of a task."""
@@ -233,7 +234,9 @@ class Architecture:
         values.require(self.table.get("theirs", {}))
         task = self.tasks[architecture]
         choices = self.choices(task)
-        settings = {key.removeprefix("model."): able[0] for key, able in choices.items() if key.startswith("model.")}
+        settings: JsonObject = {
+            key.removeprefix("model."): able[0] for key, able in choices.items() if key.startswith("model.")
+        }
         settings |= {"initialisation": self.table["initialisation"]}
         for entry in self.entries:
             value = settings[entry.ours] = values.read(entry)
@@ -246,7 +249,7 @@ class Architecture:
             raise Unsupported(f"config.json: {theirs['heads']} {heads} does not divide {theirs['width']} {width}")
         return ParsedConfig(task, settings)
 
-    def write(self, config: Config, vocab: int) -> dict[str, Any]:
+    def write(self, config: Config, vocab: int) -> JsonObject:
         """Return the config.json for a run of ours with settings that this family has.
 
         The export adds the entries about labels and special tokens.
@@ -330,7 +333,7 @@ def require_settings(config: Config, choices: Choices, name: str) -> None:
         raise error
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     return "unset" if value is None else str(value).lower()
 
 
@@ -369,7 +372,7 @@ def _names(values: ConfigValues) -> list[str]:
     return [str(name) for name in names]
 
 
-def label_settings(answers: Answers) -> dict[str, Any]:
+def label_settings(answers: Answers) -> JsonObject:
     """Return what config.json says of the labels of a run of ours."""
     task = CLASSIFICATION if isinstance(answers, Classes) else MULTILABEL if isinstance(answers, Labels) else REGRESSION
     names = answers.names if isinstance(answers, Classes | Labels) else ("LABEL_0",)

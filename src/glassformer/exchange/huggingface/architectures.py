@@ -6,12 +6,12 @@ the import adds the first of these vectors to every position; an export writes z
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from glassformer.config.errors import SettingError
+from glassformer.config.json_types import JsonObject
 from glassformer.config.model_section import Scaling, Transformer
 from glassformer.config.presets import CLASSIFICATION, LANGUAGE_MODEL, MASKED, VECTORS
 from glassformer.config.resolve import Config
@@ -29,7 +29,7 @@ from glassformer.exchange.huggingface.architecture import (
     with_labels,
 )
 
-# --- models that read from left to right ---
+# --- causal models ---
 
 
 class Causal(Architecture):
@@ -43,7 +43,7 @@ class Causal(Architecture):
         repeated = {"lm_head.weight": self.their_name("embed.table.weight", self.base)} if tied else {}
         return replace(parsed, settings={**parsed.settings, "tied": tied}, repeated=repeated)
 
-    def write(self, config: Config, vocab: int) -> dict[str, Any]:
+    def write(self, config: Config, vocab: int) -> JsonObject:
         tied = config.task == LANGUAGE_MODEL and bool(config.get("model.tied"))
         return {**super().write(config, vocab), "tie_word_embeddings": tied}
 
@@ -111,7 +111,7 @@ class Llama(Causal):
         if model.width % model.heads:
             raise Unsupported(f"{self.name} needs a model.width that model.heads {model.heads} divides")
 
-    def write(self, config: Config, vocab: int) -> dict[str, Any]:
+    def write(self, config: Config, vocab: int) -> JsonObject:
         model = transformer_of(config)
         scaling = None if model.rotary_scaling is None else rope_scaling(Scaling.read(model.rotary_scaling))
         return {
@@ -123,9 +123,9 @@ class Llama(Causal):
         }
 
 
-def rope_scaling(scaling: Scaling) -> dict[str, Any]:
+def rope_scaling(scaling: Scaling) -> JsonObject:
     """Return the scaling of rotary positions as config.json has it."""
-    values: dict[str, Any] = {"rope_type": scaling.kind, "factor": scaling.factor}
+    values: JsonObject = {"rope_type": scaling.kind, "factor": scaling.factor}
     if scaling.kind == "llama3":
         values |= {
             "low_freq_factor": scaling.low,
@@ -186,7 +186,7 @@ class Bert(Architecture):
         biases = (first,) if model.tied else (*second, first)
         if model.head_bias:
             return [*matches, first_of("head.bias", biases, lambda bias: bias, optional=biases[1:])]
-        table = "embed.table.weight"  # theirs always has a bias: zeros
+        table = "embed.table.weight"  # their head always has a bias
         names = (self.their_name(table, base), *biases)
         return [*matches, first_of(table, names, lambda words: words.new_zeros(len(words)))]
 
@@ -203,7 +203,7 @@ class Bert(Architecture):
         )
         return [match]
 
-    def write(self, config: Config, vocab: int) -> dict[str, Any]:
+    def write(self, config: Config, vocab: int) -> JsonObject:
         model, task = transformer_of(config), head_task(config.task)
         if task == CLASSIFICATION and model.head_hidden != model.width:
             raise Unsupported(f"{self.name} has no model.head_hidden {model.head_hidden}: only {model.width}")
@@ -233,14 +233,14 @@ def _with_zeros(rows: int, table: Tensor) -> Tensor:
     return torch.cat([table.new_zeros(rows, table.shape[1]), table])
 
 
-# --- translators ---
+# --- translation models ---
 
 WORDS, BIAS = "model.shared.weight", "final_logits_bias"
 STACKS = ("encoder", "decoder")
 
 
 class Seq2SeqArchitecture(Architecture):
-    """An encoder and a decoder of like blocks, one table of word vectors for all."""
+    """An encoder and a decoder with similar blocks and one shared embedding table."""
 
     def read(self, values: ConfigValues, architecture: str) -> ParsedConfig:
         for key, default in (("attention_heads", 16), ("ffn_dim", 4096)):
@@ -251,7 +251,7 @@ class Seq2SeqArchitecture(Architecture):
         return replace(parsed, settings={**parsed.settings, "head_bias": True}, repeated=repeated)
 
     def special_matches(self, model: Transformer, task: str, base: str) -> list[Match]:
-        if not model.head_bias:  # theirs always has one: zeros
+        if not model.head_bias:  # their head always has a bias
             return [first_of("embed_source.table.weight", (WORDS, BIAS), lambda words: words.new_zeros(1, len(words)))]
         head = Match(
             ("head.bias",),
@@ -262,8 +262,8 @@ class Seq2SeqArchitecture(Architecture):
         )
         return [head]
 
-    def write(self, config: Config, vocab: int) -> dict[str, Any]:
-        if not config.get("model.shared"):  # which nobody can set where each side has tokens of its own
+    def write(self, config: Config, vocab: int) -> JsonObject:
+        if not config.get("model.shared"):  # sides with separate tokens cannot share the table
             raise Unsupported(f"{self.name} has no model.shared false: only true")
         return super().write(config, vocab)
 
@@ -286,7 +286,7 @@ class Bart(Seq2SeqArchitecture):
 
 
 class Marian(Seq2SeqArchitecture):
-    """The translator of 2017, whose positions are waves, all sines before all cosines."""
+    """The Transformer of 2017 with sinusoidal positions, all sines before all cosines."""
 
     def read(self, values: ConfigValues, architecture: str) -> ParsedConfig:
         values.require({"decoder_vocab_size": (values.get("vocab_size"),)})
@@ -321,7 +321,7 @@ def _reordered(match: Match, width: int) -> Match:
 def _axis(name: str) -> int | None:
     """Return the axis of a weight of ours that is as wide as the layers, or None."""
     part, kind = name.split(".")[-2:]
-    if part in ("norm", "embed_norm", "output"):  # they write there, number by number
+    if part in ("norm", "embed_norm", "output"):  # these write to the layers' outputs
         return 0
     reads = part in ("table", "query", "key", "value", "input")
     return 1 if reads and kind == "weight" else None

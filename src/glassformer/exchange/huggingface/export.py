@@ -1,12 +1,13 @@
-"""A run as a Hugging Face folder, which transformers loads with no code of ours. It is read back before it is kept."""
+"""Export of a run to a Hugging Face folder, which transformers loads without our code. The export is read back."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import Misuse, RunError
+from glassformer.config.json_types import JsonObject
 from glassformer.config.messages import listening, say, silent
 from glassformer.config.model_section import Transformer
 from glassformer.config.plugins import FAMILY, parts_of
@@ -38,20 +39,20 @@ TEMPLATE = "README.md.jinja"
 
 
 class TheirConfig(NamedTuple):
-    """A run of ours as an architecture of theirs."""
+    """A run expressed in a Hugging Face architecture."""
 
     architecture: Architecture
     name: str
-    """The class, as `architectures` in config.json names it."""
-    values: dict[str, Any]
-    """The rest of config.json."""
+    """Class name in `architectures` of config.json."""
+    values: JsonObject
+    """Other entries of config.json."""
 
 
 def export_huggingface(run: ExportedRun, folder: Path, *, overwrite: bool = False) -> list[Path]:
-    """config.json, model.safetensors or its shards, the files about tokens and a model card.
+    """Write config.json, model.safetensors or its shards, the tokenizer files and a model card.
 
-    What was written is imported again at once; if that differs from the run by more than rounding can explain, it is an
-    error, and nothing is left behind.
+    The result is imported again. If it differs from the run by more than rounding, this raises `RunError` and removes
+    the files.
     """
     if parts := [part for part in parts_of(run.config) if part.kind != FAMILY]:
         raise Misuse(f"{parts[0]} is unknown to transformers: --to onnx writes what it computes")
@@ -118,14 +119,17 @@ def _weights(run: ExportedRun, theirs: TheirConfig) -> dict[str, Tensor]:
     done, total, progress = 0, sum(weight.numel() for weight in ours.values()), progress_of("parameter")
     for match in theirs.architecture.matches(ours, transformer_of(run.config), theirs.name):
         for name, weight in zip(match.theirs, match.to_theirs([ours[key] for key in match.ours]), strict=True):
-            weights[name] = weight.contiguous().clone()  # what shares its numbers cannot be saved
+            weights[name] = weight.contiguous().clone()  # safetensors refuses shared storage
         done += sum(ours[key].numel() for key in match.ours)
         progress(done, total)
     return weights
 
 
 def _scores(ours: dict[str, Tensor], answers: Answers | None, name: str) -> dict[str, Tensor]:
-    """The last map, where theirs gives other scores: a class that ours leaves at 0, numbers in the unit of the data."""
+    """Return the weights of the head whose scores differ from ours.
+
+    For two classes, class 0 gets the score 0. Numbers get the unit of the data.
+    """
     last = {key: ours[key] for key in (HEAD, HEAD_BIAS) if key in ours}
     if isinstance(answers, Classes) and answers.loss == "logistic":
         return {key: torch.cat([torch.zeros_like(weight), weight]) for key, weight in last.items()}
@@ -138,7 +142,7 @@ def _scores(ours: dict[str, Tensor], answers: Answers | None, name: str) -> dict
 
 
 class _OurScores(nn.Module):
-    """A model of theirs whose scores are as ours are."""
+    """A Hugging Face model with its scores converted to ours."""
 
     def __init__(self, model: nn.Module, answers: Answers) -> None:
         super().__init__()
@@ -158,7 +162,7 @@ def is_huggingface(folder: Path) -> bool:
 
 @listening(silent)
 def read_back(folder: Path, answers: Answers | None) -> nn.Module:
-    """The model of an exported folder, called as the run's own; `answers`: the run's."""
+    """Return the exported model, called like the run's own model."""
     try:
         model = import_external(read_folder(folder)).model
     except Misuse as error:

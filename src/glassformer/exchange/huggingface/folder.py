@@ -1,4 +1,4 @@
-"""A Hugging Face folder: config.json, safetensors files, and the files about tokens. No pickle is ever opened.
+"""A Hugging Face folder: config.json, safetensors files and tokenizer files. No pickle is ever opened.
 
 Folders of sentence-transformers have more files beside config.json, which define how token vectors are pooled.
 """
@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from glassformer.config.errors import DataError, Misuse, read_failure
+from glassformer.config.json_types import JsonObject
 from glassformer.config.model_section import SequenceSettings
 from glassformer.config.presets import VECTORS
 from glassformer.exchange import CONFIG
@@ -23,15 +24,15 @@ from glassformer.exchange.token_reader import TokenFiles, read_tokens
 from glassformer.runs.weight_files import INDEX, WHOLE, weight_map
 
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".pkl")
-"""Weights in formats that are not read: some of them can run a program when they are opened."""
+"""Suffixes of weights that are not read. Some of these formats can run code when opened."""
 FLOATS = ("F64", "F32", "F16", "BF16")
 
 
 class FolderWeights(Weights):
-    """Tensors of one safetensors file, or of several that an index names. Headers are read now, numbers when asked."""
+    """Tensors of one safetensors file, or of several listed in an index. Only headers are read at first."""
 
     def __init__(self, paths: list[Path], owners: Mapping[str, str] | None = None) -> None:
-        """`owners`: by the index, the file that each tensor should be in."""
+        """Read the headers; `owners` maps each tensor to its file according to the index."""
         self.shapes: dict[str, tuple[int, ...]] = {}
         self._files: dict[str, tuple[Any, Path]] = {}
         for path in paths:
@@ -64,7 +65,7 @@ class FolderWeights(Weights):
 
 
 def read_folder(folder: Path, name: str | None = None) -> ExternalModel:
-    """The model in a folder. `name` is what errors and cards call it."""
+    """Return the model in a folder. Errors and cards refer to it as `name`."""
     files = TokenFiles(folder)
     config = files.json(CONFIG)
     if config is None:
@@ -107,7 +108,7 @@ KINDS = ["Transformer", "Pooling", "Normalize"]
 MODULES = "modules.json"
 
 
-def sentence_settings(folder: Path) -> dict[str, Any]:
+def sentence_settings(folder: Path) -> JsonObject:
     """Return settings, by dotted key, from `modules.json` and the files it lists; none without `modules.json`."""
     files = TokenFiles(folder)
     text = files.text(MODULES)
@@ -128,7 +129,7 @@ def sentence_settings(folder: Path) -> dict[str, Any]:
     return {"model.pool": _pool(pooling, folder / paths[1] / "config.json"), "model.unit": len(names) == len(KINDS)}
 
 
-def _pool(pooling: dict[str, Any], source: Path) -> str:
+def _pool(pooling: JsonObject, source: Path) -> str:
     """Return the pooling mode, which files store as a name or as the only true flag."""
     chosen = [
         key.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
@@ -143,7 +144,7 @@ def _pool(pooling: dict[str, Any], source: Path) -> str:
     return POOLS[chosen[0]]
 
 
-def sentence_files(model: SequenceSettings) -> dict[str, Any]:
+def sentence_files(model: SequenceSettings) -> JsonObject:
     """Return the files that describe the pooling of a run: JSON contents by file name."""
     theirs = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens", "lasttoken": "lasttoken"}
     kinds = KINDS if model.unit else KINDS[:2]

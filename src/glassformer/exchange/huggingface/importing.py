@@ -1,14 +1,14 @@
-"""Import of an external model: its config.json becomes settings, and its weights become ours, number by number."""
+"""Import of a third-party model: config.json becomes settings, and each weight is copied."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import DataError, Misuse
+from glassformer.config.json_types import JsonObject
 from glassformer.config.messages import say
 from glassformer.config.presets import LANGUAGE_MODEL, MASKED, TRANSLATION, VECTORS
 from glassformer.config.progress import progress_of
@@ -38,7 +38,7 @@ from glassformer.tasks.answers import Answers, read_answers
 
 @dataclass(frozen=True)
 class ImportedModel:
-    """A model of ours that computes what the other one computes."""
+    """A glassformer model equivalent to the imported one."""
 
     model: nn.Module
     config: Config
@@ -46,7 +46,7 @@ class ImportedModel:
     architecture: str
 
 
-def architecture_of(config: Mapping[str, Any], source: str) -> tuple[Architecture, str]:
+def architecture_of(config: JsonObject, source: str) -> tuple[Architecture, str]:
     """Return the architecture that a config.json names, and the name of its class."""
     names, classes = config.get("architectures"), read_tables()["classes"]
     name = names[0] if isinstance(names, list) and names else names
@@ -77,12 +77,12 @@ def import_external(external: ExternalModel) -> ImportedModel:
 
 
 def build(config: Config, external: ExternalModel, answers: Answers | None) -> nn.Module:
-    """A model for these settings, with weights that do not matter yet."""
+    """Return a model for these settings with arbitrary weights."""
     model, tokens = config.model, external.tokens
     vocab = tokens.tokenizer.vocab_size
     if config.task == TRANSLATION:
         target = vocab if tokens.target_tokenizer is None else tokens.target_tokenizer.vocab_size
-        if model.vocab is not None:  # the table that both sides share may hold more than either's tokens
+        if model.vocab is not None:  # the shared table may have more rows than either vocabulary
             vocab = target = max(vocab, target)
         return build_seq2seq(model, source_vocab=vocab, target_vocab=target)
     if answers is not None:
@@ -92,7 +92,7 @@ def build(config: Config, external: ExternalModel, answers: Answers | None) -> n
 
 
 def _plan(external: ExternalModel, parsed: ParsedConfig, answers: Answers | None) -> tuple[Config, dict[str, Tensor]]:
-    """The settings, and the weights that our model would have: only their shapes are there."""
+    """Return the settings, and the weights of our model on the meta device."""
     settings = {"task": parsed.task, **{f"model.{key}": value for key, value in parsed.settings.items()}}
     if parsed.loss is not None:
         settings["training.loss"] = parsed.loss
@@ -105,7 +105,7 @@ def _plan(external: ExternalModel, parsed: ParsedConfig, answers: Answers | None
             return config, take_weights(build(config, external, answers))
     except Misuse as error:
         raise DataError(f"{external.name} cannot be built here: {error}") from None
-    except (RuntimeError, OverflowError, TypeError):  # sizes beyond all counting
+    except (RuntimeError, OverflowError, TypeError):  # sizes beyond torch's limits
         raise DataError(f"{external.name} asks for sizes that no model has: its settings are damaged") from None
 
 
@@ -116,7 +116,7 @@ def _sources(
     matches: Sequence[Match],
     ours: Mapping[str, Tensor],
 ) -> dict[str, str]:
-    """The name that each of theirs has, by the one it should have. All are there, of the right shape; no more."""
+    """Return the actual name of each expected weight; raise if a weight is missing, unexpected or of another shape."""
     shapes = external.weights.shapes
     sources: dict[str, str] = {}
     for match in matches:
@@ -143,10 +143,7 @@ def _sources(
 
 @torch.no_grad()
 def _fill(model: nn.Module, external: ExternalModel, matches: Sequence[Match], sources: Mapping[str, str]) -> None:
-    """Read the weights one after the other, so that no more than one of theirs is held beside the model.
-
-    One that its file may lack, and does, is zeros.
-    """
+    """Copy the weights one by one, so that at most one of theirs is in memory. Missing optional weights are zeros."""
     ours = take_weights(model)
     done, total, progress = 0, sum(weight.numel() for weight in ours.values()), progress_of("parameter")
     for match in matches:
@@ -172,7 +169,7 @@ def _read(external: ExternalModel, name: str) -> Tensor:
 def _check_repeated(
     external: ExternalModel, architecture: Architecture, parsed: ParsedConfig, sources: Mapping[str, str]
 ) -> None:
-    """What is said to be the same must be: a head that was trained on its own is not the word vectors."""
+    """Raise `Unsupported` unless repeated weights are equal: a separately trained head is not tied."""
     shapes = external.weights.shapes
     for name, original in parsed.repeated.items():
         for repeat in (name, *architecture.aliases(name)):

@@ -1,1 +1,1 @@
-"""ONNX graphs, out."""
+"""Export to ONNX graphs."""

@@ -1,13 +1,13 @@
-"""A model as ONNX graphs, for programs without Python or torch; compared with the model before anyone sees them.
+"""Export of a run to ONNX graphs for programs without Python or torch, compared with the model.
 
-The page beside them says what goes in, what comes out, and holds a program that runs them.
+The README beside them documents inputs and outputs and includes a program that runs them.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from glassformer.bricks.capabilities import capability
+from glassformer.config.json_types import JsonObject
 from glassformer.config.messages import say
 from glassformer.config.presets import VECTORS
 from glassformer.config.progress import progress_of
@@ -23,7 +23,7 @@ from glassformer.tasks.answers import Classes, Labels, Scale
 
 TEMPLATE = "README.md.jinja"
 ANSWERS = {Scale: "values", Labels: "labels", Classes: "classes"}
-"""What the scores become; classes and labels lie in labels.json by these names."""
+"""Meaning of the scores; labels.json has classes and labels under these names."""
 
 TOKENIZER, TARGET_TOKENIZER, LABELS, FEATURES, README = (
     "tokenizer.json", "target_tokenizer.json", "labels.json", "features.json", "README.md",
@@ -32,14 +32,14 @@ FILES = (
     *(name + end for name in (MODEL, ENCODER, DECODER) for end in ("", ".data")),
     TOKENIZER, TARGET_TOKENIZER, LABELS, FEATURES, README,
 )  # fmt: skip
-"""All that an export may write."""
+"""All files that an export may write."""
 
 
 def export_onnx(run: ExportedRun, folder: Path, *, overwrite: bool = False) -> list[Path]:
-    """`model.onnx`, or `encoder.onnx` and `decoder.onnx` of a translator, and all that is needed to run them.
+    """Write `model.onnx`, or `encoder.onnx` and `decoder.onnx`, and everything needed to run them.
 
-    What was written is run at once, on batches and lengths other than those that the graph was made with; if it differs
-    from the model by more than rounding can explain, that is an error, and nothing is left behind.
+    The graphs are run on other batch sizes and lengths than those of the trace. If the scores differ from the model by
+    more than rounding, this raises `RunError` and removes the files.
     """
     require_onnx()
     model = inference_copy(run.model)
@@ -89,7 +89,7 @@ def readme(run: ExportedRun, graphs: Sequence[Graph]) -> str:
 
 
 def _program(run: ExportedRun) -> str:
-    """What the program on the page does."""
+    """Return the task of the program in the README."""
     if run.answers is not None:
         return "predict"
     if capability(run.model, HasDecoder) is not None:
@@ -99,7 +99,7 @@ def _program(run: ExportedRun) -> str:
     return "fill" if capability(run.model, PredictsNext) is None else "generate"
 
 
-def _text_input(run: ExportedRun, features: TextFeatures | None) -> dict[str, Any] | None:
+def _text_input(run: ExportedRun, features: TextFeatures | None) -> JsonObject | None:
     """Return how a text becomes ids, for the page; None if the model reads no texts."""
     tokenizer = run.tokenizer if features is None else features.tokenizer
     if tokenizer is None or (features is None and run.answers is not None):
@@ -113,7 +113,7 @@ def _text_input(run: ExportedRun, features: TextFeatures | None) -> dict[str, An
         "before": before,
         "after": after,
         "context": context,
-        "room": context - len(before) - len(after),  # for the tokens between those around a text
+        "room": context - len(before) - len(after),  # capacity without the surrounding tokens
         "pad": tokenizer.pad or 0,
-        "mask": tokenizer.mask if tokenizer.mask is not None else tokenizer.unk or 0,  # in place of a hidden token
+        "mask": tokenizer.mask if tokenizer.mask is not None else tokenizer.unk or 0,  # replaces a masked token
     }

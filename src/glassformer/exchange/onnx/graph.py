@@ -1,6 +1,4 @@
-"""Which graphs a model becomes, one, or of a translator two; how they are written; and the written ones as a model that
-can be called.
-"""
+"""The ONNX graphs of a model: one, or two for translation; writing them, and running them as a model."""
 
 import contextlib
 import io
@@ -26,23 +24,23 @@ from glassformer.tasks.answers import Answers, Scale
 MODEL, ENCODER, DECODER = "model.onnx", "encoder.onnx", "decoder.onnx"
 
 TRACED = {BATCH: 3, LENGTH: 5, SOURCE: 7}
-"""Sizes of the axes where a model is traced; no two alike, so that none is taken for another."""
-INSIDE = 2**31 - 2**24
-"""Bytes of weights that one file can hold beside its graph; more lie in a file beside it."""
+"""Sizes of dynamic axes while tracing, all different so that they cannot be confused."""
+MAX_INLINE_BYTES = 2**31 - 2**24
+"""Maximum bytes of weights in the graph's own file; more are stored in a second file."""
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A file: a module, the tensors that go in, and the names of those that come out."""
+    """A file: a module, its inputs, and the names of its outputs."""
 
     file: str
     module: nn.Module
     ports: tuple[Port, ...]
     outputs: tuple[str, ...]
-    """Names of the tensors that come out."""
+    """Names of the outputs."""
 
     def write(self, folder: Path) -> None:
-        """Write the file, and the one beside it that holds the weights where they are too many."""
+        """Write the file, and a second one for weights beyond MAX_INLINE_BYTES."""
         random = torch.Generator().manual_seed(0)
         inputs = tuple(port.example(TRACED, random) for port in self.ports)
         axes = tuple(
@@ -64,11 +62,11 @@ class Graph:
                     verbose=False,
                 )
                 assert program is not None
-                ClearMetadataAndDocStringPass()(program.model)  # where in which file each node was made
-                program.save(folder / self.file, external_data=size > INSIDE)
+                ClearMetadataAndDocStringPass()(program.model)  # drop the source location of each node
+                program.save(folder / self.file, external_data=size > MAX_INLINE_BYTES)
         except (OSError, MemoryError):
             raise
-        except Exception as error:  # the exporter raises whatever its parts raise
+        except Exception as error:  # the exporter can raise anything
             raise Misuse(f"this model cannot be exported to ONNX: {_cause(error)}") from None
 
 
@@ -80,7 +78,7 @@ def _cause(error: BaseException) -> str:
 
 
 class Session:
-    """A written graph, as another program would run it."""
+    """A written graph in onnxruntime."""
 
     def __init__(self, path: Path) -> None:
         onnxruntime = require_onnx()
@@ -89,18 +87,18 @@ class Session:
         options.intra_op_num_threads = torch.get_num_threads()
         try:
             self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # the library's own kinds of error are not public
+        except Exception as error:  # onnxruntime's exceptions are not public
             raise Misuse(f"{path} cannot be opened by onnxruntime: {_cause(error)}") from None
         self.inputs = [port.name for port in self._session.get_inputs()]
 
     def __call__(self, **inputs: Tensor) -> list[Tensor]:
-        """What comes out, in its order. A graph that does not need an input has none of that name."""
+        """Return the outputs; inputs that the graph does not use are ignored."""
         arrays = {name: value.cpu().numpy() for name, value in inputs.items() if name in self.inputs}
         return [torch.from_numpy(output) for output in self._session.run(None, arrays)]
 
 
 def require_onnx() -> Any:
-    """onnxruntime, and what torch needs beside it to write a graph; or one line that says what is missing."""
+    """Return onnxruntime; raise `MissingPackage` if it, or a package that torch's exporter needs, is missing."""
     try:
         import onnx  # noqa: F401
         import onnxruntime  # type: ignore[import-untyped]
@@ -112,10 +110,9 @@ def require_onnx() -> Any:
 
 @contextlib.contextmanager
 def _quiet_tracing() -> Iterator[None]:
-    """Tracing without what the exporter tells of its own affairs on stdout, as warnings, and in logs.
+    """Suppress the exporter's output, warnings and logs.
 
-    And it follows a model with sizes that are symbols, which whoever checks shapes while they run would take for
-    numbers.
+    Tracing uses symbolic sizes, so the run-time shape checks are disabled meanwhile.
     """
     logs, unchecked = logging.root.manager.disable, jaxtyping.config.jaxtyping_disable
     logging.disable(logging.CRITICAL)
@@ -130,7 +127,7 @@ def _quiet_tracing() -> Iterator[None]:
 
 
 class ModelGraph(nn.Module):
-    """A whole model: its scores or vectors; and what scores mean, as probabilities or in the unit of the data."""
+    """A whole model with its scores or vectors, and the scores as probabilities or in the unit of the data."""
 
     def __init__(self, model: nn.Module, shape: Shape, answers: Answers | None) -> None:
         super().__init__()
@@ -138,7 +135,7 @@ class ModelGraph(nn.Module):
         self.answers = answers
         ports = enumerate(ports_of(shape, empty=True))
         self.empty = {place: port.kind for place, port in ports if port.axes[-1] == 0}
-        """Places of tensors that this model has no columns for: it is called with empty ones."""
+        """Positions and types of inputs without columns, which are passed as empty tensors."""
 
     def forward(self, *inputs: Tensor) -> Tensor | tuple[Tensor, Tensor]:
         tensors = list(inputs)
@@ -152,7 +149,7 @@ class ModelGraph(nn.Module):
 
 
 class EncoderGraph(nn.Module):
-    """The half of a translator that reads."""
+    """The encoder of a translation model."""
 
     def __init__(self, model: HasDecoder) -> None:
         super().__init__()
@@ -164,7 +161,7 @@ class EncoderGraph(nn.Module):
 
 
 class DecoderGraph(nn.Module):
-    """The half of a translator that writes. What follows a token never matters, so that its padding needs no mask."""
+    """The decoder of a translation model. It is causal, so target padding needs no mask."""
 
     def __init__(self, model: HasDecoder) -> None:
         super().__init__()
@@ -197,7 +194,7 @@ def graphs_of(model: nn.Module, shape: Shape, target_vocab: int, answers: Answer
 
 
 class OnnxModel(nn.Module):
-    """The graphs of a folder, called as the model was that they were made of."""
+    """The graphs of a folder, with the calling convention of the model."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -207,7 +204,7 @@ class OnnxModel(nn.Module):
         self.sessions = [Session(folder / name) for name in names]
 
     def forward(self, *inputs: Tensor | None) -> Tensor:
-        """Scores, as the model gives them; a mask that is None hides nothing."""
+        """Return the scores of the model; a mask of None marks all tokens as real."""
         tensors: list[Tensor] = []
         for tensor in inputs:
             tensors.append(torch.ones_like(tensors[-1], dtype=torch.bool) if tensor is None else tensor)

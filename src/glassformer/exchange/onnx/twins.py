@@ -1,4 +1,4 @@
-"""Models as a graph can hold them: the same weights, and another way to compute where ours has no operator there."""
+"""Equivalent modules with the same weights, for operations that ONNX lacks."""
 
 import copy
 from collections.abc import Callable
@@ -21,7 +21,7 @@ Parts = tuple[Tensor, ...]
 
 
 class WrittenOutAttention(Attention):
-    """The lectures' formula in place of the fused kernel, which knows no row with nothing to see."""
+    """The formula of the lectures instead of the fused kernel, which does not support fully masked rows."""
 
     def attend(
         self,
@@ -32,11 +32,11 @@ class WrittenOutAttention(Attention):
     ) -> Float[Tensor, "B T d"]:
         seen = None if mask is None else mask[:, None, None, None, :]
         if self.causal:
-            here = torch.arange(keys.shape[2], device=keys.device)
-            past = here <= here.unsqueeze(1)
+            positions = torch.arange(keys.shape[2], device=keys.device)
+            past = positions <= positions.unsqueeze(1)
             seen = past if seen is None else seen & past
         batch, _, length, width = queries.shape
-        groups = queries.view(batch, self.kv_heads, -1, length, width)  # the heads that share keys
+        groups = queries.view(batch, self.kv_heads, -1, length, width)  # grouped by key/value head
         scores = groups @ keys.unsqueeze(2).transpose(-1, -2) * self.scale
         weights = masked_softmax(scores, None if seen is None else seen.expand_as(scores))
         joined = (weights @ values.unsqueeze(2)).flatten(1, 2).transpose(1, 2).flatten(2)
@@ -45,12 +45,12 @@ class WrittenOutAttention(Attention):
     def _project_all(
         self, x: Float[Tensor, "B T d"], rotation: Rotation | None
     ) -> tuple[Float[Tensor, "B h T e"], Float[Tensor, "B k T e"], Float[Tensor, "B k T v"]]:
-        """Three products: one of joined weights would join them at every call."""
+        """Return three separate products; joining the weights would be repeated at every call."""
         return self.project_queries(x, rotation), *self.project_keys_values(x, rotation)
 
 
 class EveryBatchNorm(BatchNorm):
-    """The norm in use: every token is normalised by itself, so that padding need not be taken out first."""
+    """Batch norm in evaluation mode, which normalises each token separately, so that padding can stay."""
 
     def forward(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
         out: Tensor = self.norm(x.transpose(1, 2)).transpose(1, 2)
@@ -58,9 +58,9 @@ class EveryBatchNorm(BatchNorm):
 
 
 class WrittenOutBag(BagOfWords):
-    """The vector of a text written out, a number for every row of the table.
+    """A bag of words with the vector of a text written out, an entry per table row.
 
-    A text may be shorter than the longest run: behind it stands padding, so that every run fits.
+    A text may be shorter than the longest n-gram, so it is padded for all n-grams to fit.
     """
 
     def forward(self, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B out"]:
@@ -92,36 +92,39 @@ class WrittenOutBag(BagOfWords):
 def scan_tokens(
     step: Callable[[Parts, Parts], tuple[Parts, Tensor]], first: Parts, inputs: Parts, *, backwards: bool = False
 ) -> Float[Tensor, "B T d"]:
-    """`step` from state and inputs of a token to the next state and an output, for all tokens; inputs are B×T×…."""
-    from torch._higher_order_ops.scan import scan  # a loop of the graph, of any number of steps
+    """Return the outputs of `step` for all tokens.
 
-    def apart(state: Any, now: Any) -> Any:
+    `step` maps the state and inputs of a token to the next state and an output; inputs are B×T×….
+    """
+    from torch._higher_order_ops.scan import scan  # a graph loop with a dynamic number of steps
+
+    def step_without_aliasing(state: Any, now: Any) -> Any:
         after, out = step(tuple(state), tuple(now))
-        return after, out.clone()  # what goes on and what comes out may not be one tensor
+        return after, out.clone()  # state and output must not alias
 
-    begin = tuple(part.clone(memory_format=torch.contiguous_format) for part in first)  # laid out as what follows is
-    along = tuple(part.transpose(0, 1) for part in inputs)
-    outputs: Tensor = scan(apart, begin, along, reverse=backwards)[1]
+    initial = tuple(part.clone(memory_format=torch.contiguous_format) for part in first)  # the layout of later states
+    by_token = tuple(part.transpose(0, 1) for part in inputs)
+    outputs: Tensor = scan(step_without_aliasing, initial, by_token, reverse=backwards)[1]
     return outputs.transpose(0, 1)
 
 
 class ScannedRecurrent(Recurrent):
-    """The layers with the same weights: the lectures' steps, one after the other, in a loop over the tokens.
+    """Recurrent layers as a loop over the steps of the lectures, with the same weights.
 
-    Padding is passed over step by step instead of being taken out first.
+    Padding is skipped within the loop instead of being packed.
     """
 
     def forward(
         self, x: Float[Tensor, "B T i"], hidden: Hidden, mask: Bool[Tensor, "B T"] | None = None
     ) -> tuple[Float[Tensor, "B T d"], Hidden]:
         last = trace(self.cell, x, hidden, mask, _scan_layer)[-1]
-        return torch.cat([way.states for way in last], -1), hidden  # nothing exported goes on from where a text ends
+        return torch.cat([way.states for way in last], -1), hidden  # exports never use the final state
 
 
 def _scan_layer(step: Step, x: Tensor, first: Hidden, mask: Tensor | None, *, backwards: bool) -> Trace:
     def step_token(state: Parts, now: Parts) -> tuple[Parts, Tensor]:
         after, _ = step(now[0], state)
-        if mask is not None:  # padding is not read
+        if mask is not None:  # padding does not change the state
             after = tuple(torch.where(now[1], new, old) for new, old in zip(after, state, strict=True))
         return after, after[0]
 
@@ -132,7 +135,7 @@ def _scan_layer(step: Step, x: Tensor, first: Hidden, mask: Tensor | None, *, ba
 
 
 class ScannedDecoder(RecurrentDecoder):
-    """The decoder with the same weights; with input feeding, looking at the memory stands inside the loop."""
+    """The recurrent decoder with the same weights; with input feeding, attention is part of the loop."""
 
     def forward(
         self,
@@ -153,7 +156,7 @@ class ScannedDecoder(RecurrentDecoder):
         steps = [step_of(cell, layer, 0) for layer in range(cell.num_layers)]
 
         def step_token(before: Parts, now: Parts) -> tuple[Parts, Tensor]:
-            # the memory goes round with the state: seen from outside, a loop takes its size for a fixed one
+            # the memory is part of the state, because a loop treats the size of outer tensors as fixed
             *hidden, fed, states, real, keys = before
             h = torch.cat([now[0], fed], -1)
             after: list[Tensor] = []
@@ -181,7 +184,7 @@ TWINS: dict[type[nn.Module], type[nn.Module]] = {
 
 
 def twin_of(model: Module) -> Module:
-    """Return a copy that computes the same with the operators of a graph; it shares the weights."""
+    """Return a copy of the model with equivalent ONNX-compatible modules; it shares the weights."""
     copies: dict[int, Any] = {id(tensor): tensor for tensor in tensors_of(model)}
     twins = [(module, TWINS[type(module)]) for module in model.modules() if type(module) in TWINS]
     made = [(module, kind.__new__(kind)) for module, kind in twins]

@@ -1,8 +1,7 @@
-"""Cells of one size with names around them: matrices, tables of guesses, attention weights; and images."""
+"""Matrices of cells with labels: grids, tables of guesses, attention weights; and images."""
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, UInt8
@@ -11,7 +10,6 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize, to_rgb
 from matplotlib.image import AxesImage
 from matplotlib.patches import Polygon, Rectangle
-from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
@@ -20,7 +18,7 @@ from glassformer.rendering.drawing.sheet import (
     GAP,
     GREY,
     HATCH,
-    LONGEST,
+    MAX_TOKEN_CHARS,
     ORANGE,
     RULE,
     SMALL,
@@ -34,63 +32,67 @@ from glassformer.rendering.drawing.sheet import (
     ink_on,
     number,
     paragraph,
+    rotated_size,
     rows_of,
     scale_of,
     shorten,
     stack,
     token_label,
-    turned,
     width_of,
 )
 from glassformer.rendering.panels import Gallery, Grid, Guesses, Heads, Patches
 
-MOST_WIDTH, MOST_HEIGHT = 13.6, 18.0
-"""Inches that cells and what stands around them may take; fewer inches make smaller cells."""
-CELL, LEAST = 0.3, 0.15
-"""Inches: a cell's side, and the least that a name beside it needs."""
-BAR, LEAST_BAR, MOST_BAR = 0.1, 0.8, 2.0
-"""Inches: the scale's width, and its least and greatest height."""
+MAX_WIDTH, MAX_HEIGHT = 13.6, 18.0
+"""Maximum size of a matrix with its labels in inches; cells shrink to fit."""
+CELL, MIN_CELL = 0.3, 0.15
+"""Inches of a cell's side, and the minimum for a label beside it."""
+BAR, MIN_BAR, MAX_BAR = 0.1, 0.8, 2.0
+"""Inches: width of the colour bar, and its minimum and maximum height."""
 TURN = 50
-"""Degrees that long names of columns are turned by."""
-MOST_CELLS = 512
-"""Cells on a side: more would be less than a few dots each."""
-MOST_LETTERS = 40
-"""Letters of a row's name, which may be a few words."""
-MOST_GUESSES = 120
-"""Tokens across, in as many bands as they take."""
+"""Rotation of long column labels in degrees."""
+MAX_CELLS = 512
+"""Maximum cells per side; more would be smaller than a few pixels each."""
+MAX_ROW_CHARS = 40
+"""Maximum length of a row's label, which may be a few words."""
+MAX_GUESSES = 120
+"""Maximum number of tokens, in as many bands as necessary."""
 HATCHED = "hatched: masked, may not be looked at"
-WIDEST_GUESS = 1.0
-"""Inches; longer ones are cut."""
-MOST_TOKENS = 120
-"""Tokens on a side: more would be no picture any more."""
-LARGEST_MAP, LEAST_MAP = 1.25, 0.4
-"""Inches: sides of a small heat map."""
-MOST_LINES = 4
-"""Lines of words beneath one."""
+MAX_GUESS_WIDTH = 1.0
+"""Inches; longer guesses are truncated."""
+MAX_TOKENS = 120
+"""Maximum number of tokens per side."""
+MAX_MAP, MIN_MAP = 1.25, 0.4
+"""Inches: maximum and minimum side of a small heat map."""
+MAX_LINES = 4
+"""Maximum number of lines of text below a heat map."""
 SIDE, SMALL_SIDE = 3.2, 1.5
-"""Inches: the longer side of an image, and of a small one."""
+"""Inches: longer side of an image, and of a small image."""
 GALLERY = 10.5
-"""Inches of a row of small images."""
-STRONGEST = 0.85
-"""How much of an image the largest weight covers."""
+"""Width of a row of small images in inches."""
+MAX_COVER = 0.85
+"""Opacity of the largest weight over an image."""
 FROM_WHITE = LinearSegmentedColormap.from_list("from white", ["#ffffff", ORANGE])
 
 
 def cells(
     panel: Grid,
-    wish: float = MOST_WIDTH,
+    wish: float = MAX_WIDTH,
     *,
     written: Sequence[Sequence[str]] | None = None,
     cell: float = CELL,
-    longest: int = LONGEST,
+    longest: int = MAX_TOKEN_CHARS,
     framed: Sequence[Sequence[int]] = (),
     bar: bool = True,
 ) -> Block:
-    """Cells as wide as wished where names stay readable so, at most `MOST_WIDTH`; then not every name is written.
+    """Return cells of the desired width if labels stay readable, at most `MAX_WIDTH`.
 
-    `written`: what stands in the cells; `cell`: a cell's width in inches, where what is written needs no more;
-    `longest`: letters of a row's name; `framed`: rows and columns of cells with a frame; `bar`: whether the scale
-    stands beside them.
+    Beyond that, some labels are omitted.
+
+    - `written`: texts in the cells;
+    - `cell`: width of a cell in inches, unless the texts need more;
+    - `longest`: maximum length of a row's label;
+    - `framed`: row and column of cells with a frame;
+    - `bar`: whether there is a colour bar.
     """
     values = np.asarray(panel.values, float)
     high, many = values.shape
@@ -100,20 +102,20 @@ def cells(
     left = (SMALL.line_height + GAP) * bool(panel.row_name) + max(map(width_of, rows), default=0.0) + GAP
     right = room_for_bar(scale) if bar else 0.0
     wide = cell if written is None else max(cell, cell_width(written))
-    dropped = written is not None and left + many * wide + right > MOST_WIDTH
+    dropped = written is not None and left + many * wide + right > MAX_WIDTH
     if dropped:
         written, wide = None, CELL
     if written is None:
-        wide = min(wide, max(LEAST, (wish - left - right) / many), (MOST_WIDTH - left - right) / many)
-    tall = min(wide if written is None else CELL, MOST_HEIGHT / high)
-    tall = LEAST if tall < LEAST and high * LEAST <= MOST_HEIGHT else tall
+        wide = min(wide, max(MIN_CELL, (wish - left - right) / many), (MAX_WIDTH - left - right) / many)
+    tall = min(wide if written is None else CELL, MAX_HEIGHT / high)
+    tall = MIN_CELL if tall < MIN_CELL and high * MIN_CELL <= MAX_HEIGHT else tall
     turn = _turn(columns, wide)
-    names = [turned(name, _font(wide), angle) for name, angle in zip(columns, turn, strict=True)]
+    names = [rotated_size(name, _font(wide), angle) for name, angle in zip(columns, turn, strict=True)]
     above = SMALL.line_height * bool(panel.column_name) + max((size[1] for size in names), default=0.0) + GAP
-    # a turned name leans to the right, and the last ones may reach beyond the cells
+    # rotated labels lean to the right, and the last ones may extend beyond the cells
     leaning = [(place + 0.6) * wide + size[0] for place, size in enumerate(names) if 0 < turn[place] < 90]
     width = left + max([many * wide + right, *leaning])
-    body = max(high * tall, LEAST_BAR if bar else 0.0)
+    body = max(high * tall, MIN_BAR if bar else 0.0)
 
     def draw(sheet: Sheet, x: float, y: float) -> None:
         axes = sheet.axes(x + left, y + above, many * wide, high * tall)
@@ -129,7 +131,7 @@ def cells(
             place = (column - 0.5, row - 0.5)
             axes.add_patch(Rectangle(place, 1, 1, fill=False, edgecolor=ORANGE, linewidth=2, clip_on=False, zorder=3))
         if bar:
-            colour_bar(sheet, (x + left + many * wide + 2 * GAP, y + above), min(body, MOST_BAR), image)
+            colour_bar(sheet, (x + left + many * wide + 2 * GAP, y + above), min(body, MAX_BAR), image)
         if panel.column_name:
             sheet.words(x + left, y, f"{panel.column_name} →", SMALL, color=GREY)
         if panel.row_name:
@@ -142,9 +144,9 @@ def cells(
 
 
 def hatch(axes: Axes, size: int, place: tuple[float, float, float, float]) -> None:
-    """Lines across what is masked in a square of so many rows: all that comes after a row's own cell.
+    """Hatch the masked cells of a square with `size` rows: all cells after the diagonal.
 
-    `place`: its left, right, upper and lower side.
+    `place` has its left, right, upper and lower side.
     """
     left, right, upper, lower = place
     steps = np.repeat(np.arange(size + 1) / size, 2)
@@ -154,7 +156,7 @@ def hatch(axes: Axes, size: int, place: tuple[float, float, float, float]) -> No
 
 
 def cell_width(written: Sequence[Sequence[str]]) -> float:
-    """The width of cells that have room for what is written into them."""
+    """Return the width of cells that fit these texts."""
     return max([CELL, *(width_of(words, SMALL) + 0.14 for row in written for words in row)])
 
 
@@ -163,12 +165,12 @@ def _font(side: float) -> Font:
 
 
 def _every(side: float) -> int:
-    """One name in so many has room beside cells of this size."""
-    return math.ceil(LEAST / side - 1e-6)
+    """Return n such that every n-th label fits beside cells of this size."""
+    return math.ceil(MIN_CELL / side - 1e-6)
 
 
 def _turn(columns: Sequence[str], wide: float) -> list[float]:
-    """Degrees by column: names that fit above their cells are not turned."""
+    """Return the rotation of each column label; labels that fit above their cells are not rotated."""
     font = _font(wide)
     fit = [width_of(name, font) <= wide - 0.03 for name in columns]
     flat = all(fits or name.startswith("<") for fits, name in zip(fit, columns, strict=True))
@@ -187,7 +189,7 @@ def _name(
         label.set_rotation(angle)
         if 0 < angle < 90:
             label.set(ha="left", va="center", rotation_mode="anchor")
-    if min(size) >= LEAST / 2:
+    if min(size) >= MIN_CELL / 2:
         axes.set_xticks(np.arange(0.5, len(columns) - 1), minor=True)
         axes.set_yticks(np.arange(0.5, len(rows) - 1), minor=True)
         axes.grid(which="minor", color=RULE, linewidth=0.6)
@@ -203,17 +205,17 @@ def _write(axes: Axes, image: AxesImage, panel: Grid, written: Sequence[Sequence
 
 
 def room_for_bar(scale: Normalize) -> float:
-    """Inches beside cells that the scale takes."""
+    """Return the inches that the colour bar needs."""
     return 3 * GAP + BAR + max(width_of(number(end, ".2g"), SMALL) for end in ends_of(scale))
 
 
 def ends_of(scale: Normalize) -> tuple[float, float]:
-    """The values with the first and the last colour."""
+    """Return the values with the first and the last colour."""
     return float(scale.vmin or 0), float(scale.vmax or 0)
 
 
 def colour_bar(sheet: Sheet, place: tuple[float, float], height: float, image: ScalarMappable) -> None:
-    """The scale: its colours, and the numbers at its ends."""
+    """Draw the colour bar with the numbers at its ends."""
     low, high = image.get_clim()
     axes = sheet.axes(*place, BAR, height)
     ticks = [low, 0, high] if low < 0 < high else [low, high]
@@ -225,15 +227,15 @@ def colour_bar(sheet: Sheet, place: tuple[float, float], height: float, image: S
 
 def grid(panel: Grid, wish: float) -> Block:
     high, wide = np.shape(panel.values)
-    if max(high, wide) > MOST_CELLS:
-        raise Misuse(f"{high} × {wide} cells are too many for a picture ({MOST_CELLS} a side at most): write .html")
+    if max(high, wide) > MAX_CELLS:
+        raise Misuse(f"{high} × {wide} cells are too many for a picture ({MAX_CELLS} a side at most): write .html")
     written = numbers(np.asarray(panel.values, float)) if panel.numbers else None
-    body = cells(panel, wish, written=written, longest=MOST_LETTERS)
-    return stack([paragraph(panel.formula, MOST_WIDTH, CODE), body])
+    body = cells(panel, wish, written=written, longest=MAX_ROW_CHARS)
+    return stack([paragraph(panel.formula, MAX_WIDTH, CODE), body])
 
 
-def numbers(values: NDArray[Any]) -> list[list[str]]:
-    """Numbers all with as many digits after the point: none for counts, two as a rule, more where all are small."""
+def numbers(values: Array) -> list[list[str]]:
+    """Format values with the same number of decimals: none for counts, otherwise two, more for small values."""
     finite = np.abs(values[np.isfinite(values)])
     largest = float(finite.max(initial=0))
     if np.array_equal(finite, np.rint(finite)):
@@ -246,12 +248,12 @@ def numbers(values: NDArray[Any]) -> list[list[str]]:
 
 
 def guesses(panel: Guesses, wish: float) -> Block:
-    """Layers down, tokens across; the likeliest guess in each cell, framed where it is right."""
+    """Return layers as rows and tokens as columns, with the best guess per cell; right guesses are framed."""
     count = len(panel.tokens)
-    if count > MOST_GUESSES:
-        raise Misuse(f"{count} tokens are too many for a picture of guesses ({MOST_GUESSES} at most): write .html")
+    if count > MAX_GUESSES:
+        raise Misuse(f"{count} tokens are too many for a picture of guesses ({MAX_GUESSES} at most): write .html")
     best = [
-        [shorten(token_label(cell[0]), WIDEST_GUESS, SMALL) if cell else "" for cell in row] for row in panel.guesses
+        [shorten(token_label(cell[0]), MAX_GUESS_WIDTH, SMALL) if cell else "" for cell in row] for row in panel.guesses
     ]
     chances = np.array([[chance[0] if len(chance) else 0.0 for chance in row] for row in panel.probabilities], float)
     right = np.zeros(chances.shape, bool)
@@ -260,12 +262,12 @@ def guesses(panel: Guesses, wish: float) -> Block:
             [bool(cell) and cell[0] == answer != "" for cell, answer in zip(row, panel.answers, strict=True)]
             for row in panel.guesses
         ]
-    columns = [shorten(token_label(token), WIDEST_GUESS) for token in panel.tokens]
+    columns = [shorten(token_label(token), MAX_GUESS_WIDTH) for token in panel.tokens]
     wide = max(cell_width(best), *(width_of(name) + 0.1 for name in columns))
     names = max(map(width_of, panel.layers), default=0.0)
     at_once = max(int((wish - names - 0.7) / wide), 1)
     bands = -(-count // at_once)
-    at_once = -(-count // bands)  # bands of about one length
+    at_once = -(-count // bands)  # bands of similar length
     parts = []
     for start in range(0, count, at_once):
         part = slice(start, start + at_once)
@@ -294,7 +296,7 @@ def heads(panel: Heads, wish: float) -> Block:
     single = (panel.layer is not None and panel.head is not None) or count * each == 1
     if panel.mode == "all" and not single:
         return _all(panel, weights, wish)
-    _refuse(panel, MOST_TOKENS)
+    _refuse(panel, MAX_TOKENS)
     matrix = mean_over(weights, panel.layer, panel.head)
     role = panel.names[panel.layer or 0][panel.head or 0] if single and panel.names else ""
     subtitle = ": ".join(filter(None, [chosen_words(count, each, panel.layer, panel.head), role]))
@@ -310,13 +312,13 @@ def heads(panel: Heads, wish: float) -> Block:
     return stack([paragraph(subtitle, wish, colour=GREY), cells(grid, wish)])
 
 
-def weight_scale(weights: NDArray[Any]) -> Normalize:
-    """The scale from 0 to the largest weight; weights that are all alike should look pale."""
+def weight_scale(weights: Array) -> Normalize:
+    """Return the scale from 0 to the largest weight, at least 0.5, so that uniform weights look pale."""
     return Normalize(0, max(0.5, float(weights.max(initial=0))))
 
 
 def chosen_words(layers: int, heads: int, layer: int | None, head: int | None) -> str:
-    """Which of the layers and heads are shown, in words."""
+    """Return which layers and heads are shown, in words."""
     several = [side for side in (("layer", layers, layer), ("head", heads, head)) if side[1] > 1]
     parts = [f"{name} {chosen}" for name, _, chosen in several if chosen is not None]
     means = [f"{many} {name}s" for name, many, chosen in several if chosen is None]
@@ -324,7 +326,7 @@ def chosen_words(layers: int, heads: int, layer: int | None, head: int | None) -
 
 
 def mean_over(weights: Float[Array, "L h T S"], layer: int | None, head: int | None) -> Float[Array, "T S"]:
-    """The chosen layer and head; the mean over what is not chosen."""
+    """Return the chosen layer and head; the mean over layers or heads without a choice."""
     of_layer = weights.mean(0) if layer is None else weights[layer]
     return of_layer.mean(0) if head is None else of_layer[head]
 
@@ -337,13 +339,13 @@ def _refuse(panel: Heads, most: int) -> None:
 
 def _all(panel: Heads, weights: Float[Array, "L h T S"], wish: float) -> Block:
     """Return a small heat map for every layer and head."""
-    _refuse(panel, MOST_CELLS)
+    _refuse(panel, MAX_CELLS)
     count, each, rows, columns = weights.shape
     scale = weight_scale(weights)
-    wide = min(LARGEST_MAP, (wish - room_for_bar(scale)) / each - 2 * GAP)
-    if wide < LEAST_MAP:
+    wide = min(MAX_MAP, (wish - room_for_bar(scale)) / each - 2 * GAP)
+    if wide < MIN_MAP:
         raise Misuse(f"{each} heads a layer are too many for one picture: choose a layer and a head, or write .html")
-    tall = float(np.clip(wide * rows / columns, LEAST_MAP, 2 * LARGEST_MAP))
+    tall = float(np.clip(wide * rows / columns, MIN_MAP, 2 * MAX_MAP))
 
     def head_map(layer: int, head: int) -> Block:
         def draw(sheet: Sheet, x: float, y: float) -> None:
@@ -355,7 +357,7 @@ def _all(panel: Heads, weights: Float[Array, "L h T S"], wish: float) -> Block:
             axes.spines[:].set_color(RULE)
 
         role = panel.names[layer][head] if panel.names else ""
-        words = paragraph(f"{layer}.{head} {role}", wide, SMALL, colour=GREY, lines=MOST_LINES)
+        words = paragraph(f"{layer}.{head} {role}", wide, SMALL, colour=GREY, lines=MAX_LINES)
         return stack([Block(wide, tall, draw), words], GAP / 2)
 
     colours = ScalarMappable(scale, UP)
@@ -366,14 +368,14 @@ def _all(panel: Heads, weights: Float[Array, "L h T S"], wish: float) -> Block:
         f"layer.head; down: {panel.row_name or 'the token that looks'}; "
         f"across: {panel.column_name or 'the one looked at'}{masked}"
     )
-    return stack([paragraph(subtitle, MOST_WIDTH, colour=GREY), beside([stack(layers, 2 * GAP), bar], 2 * GAP)])
+    return stack([paragraph(subtitle, MAX_WIDTH, colour=GREY), beside([stack(layers, 2 * GAP), bar], 2 * GAP)])
 
 
 # --- images ---
 
 
 def patches(panel: Patches, wish: float) -> Block:
-    """The image, and beside it how much each of its patches is looked at, over all that look."""
+    """Return the image, and beside it the mean attention that each patch receives."""
     weights = np.asarray(panel.weights, float)
     shares = mean_over(weights, panel.layer, panel.head).mean(0).reshape(panel.grid)
     scale = Normalize(0, float(shares.max()) or 1.0)
@@ -387,13 +389,13 @@ def patches(panel: Patches, wish: float) -> Block:
 
 
 def overlay(pixels: UInt8[Array, "H W C"], shares: Float[Array, "R Q"]) -> UInt8[Array, "H2 W2 3"]:
-    """The image in grey, the more orange the larger a patch's share."""
+    """Return the image in grey with patches the more orange, the larger their share."""
     bright = _colour(pixels).astype(float)[..., :3] / 255
-    grey = 0.4 + 0.6 * (bright @ [0.299, 0.587, 0.114])  # pale, so that orange can be seen on dark images too
+    grey = 0.4 + 0.6 * (bright @ [0.299, 0.587, 0.114])  # pale, so that orange is visible on dark images too
     high, wide = grey.shape
     down = np.arange(high) * shares.shape[0] // high
     across = np.arange(wide) * shares.shape[1] // wide
-    covered = STRONGEST * shares[down][:, across, None]
+    covered = MAX_COVER * shares[down][:, across, None]
     mixed = (1 - covered) * grey[..., None] + covered * np.array(to_rgb(ORANGE))
     return np.rint(255 * mixed).astype(np.uint8)
 
@@ -407,12 +409,12 @@ def gallery(panel: Gallery, wish: float) -> Block:
 
 
 def _colour(pixels: UInt8[Array, "H W C"]) -> UInt8[Array, "H W D"]:
-    """The pixels in colour: grey ones as red, green and blue that are alike."""
+    """Return the pixels with three channels."""
     return np.repeat(pixels, 3, 2) if pixels.shape[2] == 1 else np.asarray(pixels)
 
 
 def _image(pixels: UInt8[Array, "H W C"], side: float) -> Block:
-    """An image whose dots stay sharp."""
+    """Return an image with sharp pixels."""
     coloured = _colour(pixels)
     high, wide = (side * length / max(coloured.shape[:2]) for length in coloured.shape[:2])
 

@@ -1,4 +1,4 @@
-"""Series over an axis, and maps of points."""
+"""Line charts and scatter plots."""
 
 import itertools
 import math
@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from matplotlib.transforms import Bbox
-from numpy.typing import NDArray
 
+from glassformer.config.arrays import Array
 from glassformer.rendering.drawing.sheet import (
     DPI,
     GAP,
@@ -33,15 +33,15 @@ from glassformer.rendering.drawing.sheet import (
 from glassformer.rendering.panels import Line, Lines, Points
 
 WIDE, HIGH = 7.5, 3.8
-"""Inches of a chart."""
+"""Size of a line chart in inches."""
 MAP_WIDE, MAP_HIGH, MAP_LEFT, MAP_BELOW = 7.0, 5.4, 0.8, 0.55
-"""Inches of a map, and of the room for its numbers."""
+"""Inches: size of a scatter plot, and of the space for its tick labels."""
 WAYS = [(1, 0), (-1, 0), (0, 1), (0, -1), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8), (-0.8, -0.8)]
 REACHES = (0.06, 0.14, 0.22)
-"""Where a point's name may be: its direction from the point, and its distance in inches."""
-WIDEST_NAME = 1.8
-MOST_MARKS = 12
-"""Ticks with names."""
+"""Candidate positions of a point's name: directions (WAYS) and distances in inches."""
+MAX_NAME_WIDTH = 1.8
+MAX_TICKS = 12
+"""Maximum number of named ticks."""
 SHAPES = "osD^vP*X"
 
 Point = tuple[float, float]
@@ -49,7 +49,7 @@ Point = tuple[float, float]
 
 def lines(panel: Lines, wish: float) -> Block:
     width = min(wish, WIDE)
-    # a faint line has the colour of the line which follows it
+    # a faint line has the colour of the next line
     colours = [
         series_colour(sum(not one.faint for one in panel.series[:place]) if line.colour is None else line.colour)
         for place, line in enumerate(panel.series)
@@ -71,7 +71,7 @@ def lines(panel: Lines, wish: float) -> Block:
             if log:
                 _logarithmic(axes, which)
         if panel.x_ticks:
-            every = math.ceil(len(panel.x_ticks) / MOST_MARKS)
+            every = math.ceil(len(panel.x_ticks) / MAX_TICKS)
             axes.set_xticks(range(0, len(panel.x_ticks), every), panel.x_ticks[::every])
         elif not log_x and all(float(at).is_integer() for line in panel.series for at in line.x):
             axes.xaxis.set_major_locator(MaxNLocator(10, steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
@@ -89,18 +89,18 @@ def _plot(axes: Axes, line: Line, colour: str) -> None:
     axes.plot(at, values, color=colour, marker=dots, markersize=4.5, **how)
 
 
-def _finite(values: Sequence[float]) -> NDArray[Any]:
+def _finite(values: Sequence[float]) -> Array:
     numbers = np.array(values, float)
     return np.where(np.isfinite(numbers), numbers, np.nan)
 
 
 def _any_above_0(values: Sequence[Sequence[float]]) -> bool:
-    """Whether there is a number that has a logarithm."""
+    """Return whether any value has a logarithm."""
     return any(value > 0 and np.isfinite(value) for series in values for value in series)
 
 
 def _logarithmic(axes: Axes, which: Any) -> None:
-    """A logarithm, with plain numbers beside it: 1, 2, 5, 10 … where it is short, powers of ten where it is long."""
+    """Make an axis logarithmic, with ticks at 1, 2, 5, 10 … if it is short and at powers of ten if it is long."""
     getattr(axes, f"set_{which.axis_name}scale")("log", nonpositive="mask")
     low, high = which.get_view_interval()
     decades = np.log10(high / low)
@@ -112,7 +112,7 @@ def _logarithmic(axes: Axes, which: Any) -> None:
 
 
 def short_number(value: float) -> str:
-    """A number as one says it: 500, 20k, 3M."""
+    """Format a number briefly: 500, 20k, 3M."""
     for large, letter in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         if value >= large * (10 if letter == "k" else 1):
             return f"{value / large:,.4g}{letter}"
@@ -120,7 +120,7 @@ def short_number(value: float) -> str:
 
 
 def quiet(axes: Axes, x_name: str = "", y_name: str = "") -> None:
-    """Thin lines, small numbers, names beside the axes."""
+    """Apply thin lines, small numbers and axis labels."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(GREY)
     axes.grid(axis="y", color=RULE, linewidth=0.8)
@@ -131,7 +131,7 @@ def quiet(axes: Axes, x_name: str = "", y_name: str = "") -> None:
 
 
 def _fit(sheet: Sheet, axes: Axes, place: tuple[float, float, float, float]) -> None:
-    """Make axes smaller until the numbers and names around them are within this place."""
+    """Shrink axes until their tick labels and names are within this rectangle."""
     with any_letter():
         around, inside = axes.get_tightbbox(), axes.get_window_extent()
     assert around is not None
@@ -142,7 +142,7 @@ def _fit(sheet: Sheet, axes: Axes, place: tuple[float, float, float, float]) -> 
 
 
 def points(panel: Points, wish: float) -> Block:
-    """Each point with its name where there is room for it."""
+    """Return a scatter plot, with the name of each point where there is space."""
     places = np.asarray(panel.points, float).reshape(-1, 2)
     groups = list(panel.groups) or [""] * len(places)
     keys = [
@@ -162,12 +162,12 @@ def points(panel: Points, wish: float) -> Block:
     heights = [places[:, 1], *ends, np.array([height for _, height in panel.levels], float)]
     limits = [_around(turned), _around(np.concatenate(heights))]
 
-    def down(values: NDArray[Any]) -> NDArray[Any]:
-        """Inches from the top."""
+    def down(values: Array) -> Array:
+        """Return distances from the top in inches."""
         return np.interp(values, limits[1], (tall, 0.0))
 
     inches = np.stack([np.interp(turned, limits[0], (0.0, wide)), down(places[:, 1])], 1)
-    names = [shorten(label, WIDEST_NAME, SMALL) for label in panel.labels] or [""] * len(places)
+    names = [shorten(label, MAX_NAME_WIDTH, SMALL) for label in panel.labels] or [""] * len(places)
     levels = [_named_level(name, float(down(np.array(height)))) for name, height in panel.levels]
     bars = [
         Bbox.from_extents(x - 0.02, high, x + 0.02, low)
@@ -187,7 +187,7 @@ def points(panel: Points, wish: float) -> Block:
             _logarithmic(axes, axes.xaxis)
         for (name, height), level in zip(panel.levels, levels, strict=True):
             axes.axhline(height, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
-            sheet.words(left + level.x0, top + level.y0, shorten(name, WIDEST_NAME, SMALL), SMALL, color=GREY)
+            sheet.words(left + level.x0, top + level.y0, shorten(name, MAX_NAME_WIDTH, SMALL), SMALL, color=GREY)
         for key in keys:
             own = np.array([group == key.name for group in groups])
             axes.scatter(places[own, 0], places[own, 1], s=28, color=colours[own], marker=key.shape, zorder=3)
@@ -202,8 +202,8 @@ def points(panel: Points, wish: float) -> Block:
     return stack([legend(keys, width), Block(width, high, draw), paragraph(remark, width, SMALL, colour=GREY)])
 
 
-def _around(values: NDArray[Any]) -> tuple[float, float]:
-    """The ends of an axis: from below the least to above the greatest, with room for names."""
+def _around(values: Array) -> tuple[float, float]:
+    """Return the limits of an axis, with a margin for names."""
     low, high = float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
     if not np.isfinite(high - low):
         return 0.0, 1.0
@@ -212,16 +212,17 @@ def _around(values: NDArray[Any]) -> tuple[float, float]:
 
 
 def _named_level(name: str, y: float) -> Bbox:
-    """The name of a line from side to side: above it, at its left end."""
-    wide = width_of(shorten(name, WIDEST_NAME, SMALL), SMALL)
+    """Return the rectangle of a horizontal line's name, above its left end."""
+    wide = width_of(shorten(name, MAX_NAME_WIDTH, SMALL), SMALL)
     return Bbox.from_extents(GAP / 2, y - SMALL.line_height, GAP / 2 + wide, y)
 
 
 def spread(
-    inches: NDArray[Any], names: Sequence[str], size: tuple[float, float], also: Sequence[Bbox] = ()
+    inches: Array, names: Sequence[str], size: tuple[float, float], also: Sequence[Bbox] = ()
 ) -> list[Bbox | None]:
-    """Return a place for each name that covers no other name, no point and none of `also`; None without such a place,
-    and for an empty name.
+    """Return a rectangle for each name that covers no other name, no point and none of `also`.
+
+    None for an empty name, or if there is no such rectangle.
     """
     taken = [*also, *(Bbox.from_bounds(px - 0.05, py - 0.05, 0.1, 0.1) for px, py in inches)]
     spots: list[Bbox | None] = []
@@ -234,7 +235,7 @@ def spread(
 
 
 def _options(point: Point, wide: float, size: tuple[float, float]) -> Iterator[Bbox]:
-    """Yield the places within the map for a name of this width, the nearest first."""
+    """Yield the rectangles within the plot for a name of this width, the nearest first."""
     high = SMALL.line_height
     for reach, (right, up) in itertools.product(REACHES, WAYS):
         left = point[0] + right * reach - wide * (0 if right > 0 else 1 if right < 0 else 0.5)

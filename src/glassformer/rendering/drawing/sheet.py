@@ -1,6 +1,7 @@
-"""How pictures look, and the blocks that they are made of: parts that know their size in inches.
+"""Style of pictures, and the blocks that they consist of: parts with a known size in inches.
 
-matplotlib's constrained layout divides a figure of a given size; here the parts are of given sizes, and add up to it.
+matplotlib's constrained layout divides a figure of a given size. Here the sizes of the parts are given, and the figure
+is their sum.
 """
 
 import math
@@ -28,15 +29,16 @@ from glassformer.text.display import bare, cut
 # --- colours ---
 
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#6b6b6b"
+"""Accent colours."""
 INK, PALE, RULE, HATCH = "#1a1a1a", "#f2f2f2", "#e6e6e6", "#b5bec8"
-"""Colours of words; behind code and behind cells without a number; of thin lines; across what is masked."""
+"""Colours of text; behind code and empty cells; of thin lines; of the hatching of masked cells."""
 
 SEVERAL = (BLUE, ORANGE, "#009e73", "#cc79a7", "#56b4e9", "#e69f00",
            "#882255", "#808000", "#5e4fa2", "#3f3f3f", "#44aa99", "#b06a3b")  # fmt: skip
-"""Colours of series, groups and heads, in this order, as on the page; after the last they begin again, darker."""
+"""Colours of series, groups and heads in this order, as on the page; they repeat in darker shades."""
 
 UP = LinearSegmentedColormap.from_list("up", ["#ffffff", "#9fcae6", BLUE, "#00395c"]).with_extremes(bad=PALE)
-"""Colours from nothing to much."""
+"""Colours from 0 to the largest value."""
 BOTH_WAYS = LinearSegmentedColormap.from_list(
     "both ways", ["#7a3300", ORANGE, "#f3c5a3", "#ffffff", "#9fcae6", BLUE, "#00395c"]
 ).with_extremes(bad=PALE)
@@ -44,12 +46,12 @@ BOTH_WAYS = LinearSegmentedColormap.from_list(
 
 
 def series_colour(place: int) -> str:
-    """The colour of the series, group or head at this place."""
+    """Return the colour of the series, group or head with this index."""
     return mixed(SEVERAL[place % len(SEVERAL)], 0.6 ** min(place // len(SEVERAL), 2), on="black")
 
 
 def mixed(colour: str, share: float, on: str = "white") -> str:
-    """So much of a colour on a ground."""
+    """Return a colour mixed with a background."""
     red, green, blue = (
         share * one + (1 - share) * ground for one, ground in zip(to_rgb(colour), to_rgb(on), strict=True)
     )
@@ -63,7 +65,7 @@ def colours_of(signed: bool) -> Colormap:
 def scale_of(
     values: NDArray[np.floating], *, signed: bool, low: float | None = None, high: float | None = None
 ) -> Normalize:
-    """The way from a value to its place among the colours. Signed: 0 is in the middle, wherever the ends are."""
+    """Return the normalisation of values for a colour map. If signed, 0 is in the middle."""
     finite = values[np.isfinite(values)]
     if signed:
         top = high if high else float(np.abs(finite).max(initial=0)) or 1.0
@@ -74,7 +76,7 @@ def scale_of(
 
 
 def ink_on(colour: Sequence[float]) -> str:
-    """Black or white, whichever is easier to read on this colour."""
+    """Return black or white, whichever has more contrast with this colour."""
     parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour[:3]]
     light = 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
     return "white" if 1.05 / (light + 0.05) > (light + 0.05) / 0.05 else "black"
@@ -84,54 +86,54 @@ def ink_on(colour: Sequence[float]) -> str:
 
 DPI = 150
 FAMILIES = ("DejaVu Sans", "Noto Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "WenQuanYi Zen Hei", "Arial Unicode MS")
-"""Fonts that together know most scripts; those that are installed are used, in this order."""
+"""Fonts that together cover most scripts; the installed ones are used in this order."""
 RENDERER = cast(Any, RendererAgg)(1, 1, DPI)
-LONGEST = 24
-"""Letters of a token's name."""
+MAX_TOKEN_CHARS = 24
+"""Maximum length of a token's name."""
 
 
 @dataclass(frozen=True)
 class Font:
-    """How letters look: their size in points, and their kind."""
+    """A font; the size is in points."""
 
     size: float
     bold: bool = False
     code: bool = False
-    """All letters of one width."""
+    """Monospaced."""
 
     @property
     def line_height(self) -> float:
-        """Inches from one line to the next."""
+        """Line height in inches."""
         return 1.4 * self.size / 72
 
     @cached_property
     def properties(self) -> FontProperties:
-        """The font for matplotlib, in those families that are installed."""
+        """The font for matplotlib, with the installed families."""
         known = {font.name for font in fontManager.ttflist}
         families = [family for family in ("DejaVu Sans Mono",) * self.code + FAMILIES if family in known]
         return FontProperties(family=families, size=self.size, weight="bold" if self.bold else "normal")
 
     @property
     def style(self) -> dict[str, Any]:
-        """The font as a text of matplotlib takes it; no letter of it is mathematics."""
+        """Arguments of a matplotlib text; no part of it is parsed as mathematics."""
         return {"fontproperties": self.properties, "parse_math": False}
 
 
 TITLE, HEADING, STRONG = Font(15.0, bold=True), Font(12.0, bold=True), Font(10.0, bold=True)
 TEXT, CODE, SMALL = Font(10.0), Font(10.0, code=True), Font(9.0)
-"""A view's title, a panel's, and what is bold in it; what is read, and the least there is."""
+"""Fonts of view titles, panel titles and bold text; of plain text, code and small print."""
 
 
 @contextmanager
 def any_letter() -> Iterator[None]:
-    """While open, a letter that no font knows is drawn as a box, without a warning."""
+    """Draw a character without a glyph as a box, without a warning."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph|Matplotlib currently does not support")
         yield
 
 
 def width_of(words: str, font: Font = TEXT) -> float:
-    """Inches that one line of words takes."""
+    """Return the width of one line of text in inches."""
     if not words:
         return 0.0
     with any_letter():
@@ -139,14 +141,14 @@ def width_of(words: str, font: Font = TEXT) -> float:
     return float(wide) / DPI
 
 
-def turned(words: str, font: Font, degrees: float) -> tuple[float, float]:
-    """Width and height of a line of words that is turned."""
+def rotated_size(words: str, font: Font, degrees: float) -> tuple[float, float]:
+    """Return width and height of a rotated line of text in inches."""
     angle, width, high = math.radians(degrees), width_of(words, font), font.size / 72
     return width * math.cos(angle) + high * math.sin(angle), width * math.sin(angle) + high * math.cos(angle)
 
 
 def shorten(words: str, most: float, font: Font = TEXT) -> str:
-    """Words cut to so many inches, with … at their end."""
+    """Truncate a text to `most` inches, with a final …."""
     shorter, letters = words, len(words)
     while letters and (wide := width_of(shorter, font)) > most:
         letters = min(letters - 1, int(letters * most / wide))
@@ -155,7 +157,7 @@ def shorten(words: str, most: float, font: Font = TEXT) -> str:
 
 
 def wrap(words: str, most: float, font: Font = TEXT, lines: int | None = None) -> list[str]:
-    """Lines of at most so many inches; a word that is longer than a line is cut. No more than `lines` of them."""
+    """Return lines of at most `most` inches, at most `lines` of them; a word longer than a line is split."""
     wrapped = [line for part in words.split("\n") for line in _wrapped(part.replace("\t", "    "), most, font)]
     if lines is not None and len(wrapped) > lines:
         wrapped[lines - 1 :] = [shorten(wrapped[lines - 1] + " …", most, font)]
@@ -179,13 +181,13 @@ def _wrapped(paragraph: str, most: float, font: Font) -> list[str]:
     return [*lines, line] if line else lines
 
 
-def token_label(token: str, most: int = LONGEST) -> str:
-    """A token as a name: bare, and not too long."""
+def token_label(token: str, most: int = MAX_TOKEN_CHARS) -> str:
+    """Return a token as a short label."""
     return cut(bare(token), most)
 
 
 def number(value: float, style: str = ".3g") -> str:
-    """A number with a true minus sign, but none before 0; – where there is none."""
+    """Format a number with a true minus sign, but none before 0; NaN is –."""
     if math.isnan(value):
         return "–"
     digits = "∞" if math.isinf(value) else format(abs(value), style).replace("-", "−")
@@ -194,14 +196,14 @@ def number(value: float, style: str = ".3g") -> str:
 
 # --- blocks ---
 
-GAP, APART = 0.08, 0.35
-"""Inches: between parts that belong together, between panels."""
-SWATCH, AFTER = 0.16, 0.07
-"""Inches of a legend: a colour's width, and the room after it."""
+GAP, PANEL_GAP = 0.08, 0.35
+"""Inches between related parts, and between panels."""
+SWATCH, SWATCH_GAP = 0.16, 0.07
+"""Inches of a legend's colour swatch, and of the space after it."""
 
 
 class Sheet:
-    """A figure on which places are inches from its upper left corner."""
+    """A figure with coordinates in inches from its upper left corner."""
 
     def __init__(self, width: float, height: float) -> None:
         self.width, self.height = width, height
@@ -210,7 +212,7 @@ class Sheet:
         self.inches = Affine2D().scale(1 / width, -1 / height).translate(0, 1) + self.figure.transFigure
 
     def place(self, x: float, y: float, width: float, height: float) -> tuple[float, float, float, float]:
-        """A place as axes want it: shares of the figure's sides, from its lower left corner."""
+        """Return a rectangle in figure coordinates, from the lower left corner."""
         return x / self.width, 1 - (y + height) / self.height, width / self.width, height / self.height
 
     def axes(self, x: float, y: float, width: float, height: float) -> Axes:
@@ -221,7 +223,7 @@ class Sheet:
         self.figure.add_artist(Rectangle((x, y), width, height, **how))
 
     def rounded(self, x: float, y: float, width: float, height: float, radius: float, **how: Any) -> None:
-        """A box with round corners."""
+        """Draw a box with rounded corners."""
         style = f"round,pad=0,rounding_size={radius}"
         self.figure.add_artist(FancyBboxPatch((x, y), width, height, boxstyle=style, transform=self.inches, **how))
 
@@ -230,14 +232,14 @@ class Sheet:
         self.figure.add_artist(Line2D(across, down, transform=self.inches, **how))
 
     def words(self, x: float, y: float, words: str, font: Font = TEXT, **how: Any) -> None:
-        """One line of words with its upper left corner here; `ha` tells which of its corners."""
+        """Draw one line of text with its upper left corner here; `ha` selects another corner."""
         how = {"color": INK, "transform": self.inches, **font.style, **how}
         self.figure.text(x, y + 0.74 * font.line_height, words, **how)
 
 
 @dataclass(frozen=True)
 class Block:
-    """A part of a picture: its size, and what draws it with its upper left corner at a place."""
+    """A part of a picture: its size, and a function that draws it at a position."""
 
     width: float
     height: float
@@ -245,7 +247,7 @@ class Block:
 
 
 def stack(blocks: Sequence[Block], gap: float = GAP) -> Block:
-    """Blocks one beneath another."""
+    """Return blocks one below another."""
     blocks = [block for block in blocks if block.height > 0]
 
     def draw(sheet: Sheet, x: float, y: float) -> None:
@@ -257,8 +259,8 @@ def stack(blocks: Sequence[Block], gap: float = GAP) -> Block:
     return Block(max((block.width for block in blocks), default=0.0), high, draw)
 
 
-def beside(blocks: Sequence[Block], gap: float = APART) -> Block:
-    """Blocks one beside another."""
+def beside(blocks: Sequence[Block], gap: float = PANEL_GAP) -> Block:
+    """Return blocks side by side."""
 
     def draw(sheet: Sheet, x: float, y: float) -> None:
         for block in blocks:
@@ -269,8 +271,8 @@ def beside(blocks: Sequence[Block], gap: float = APART) -> Block:
     return Block(wide, max((block.height for block in blocks), default=0.0), draw)
 
 
-def rows_of(blocks: Sequence[Block], most: float, gap: float = APART) -> Block:
-    """Blocks beside one another as far as there is room, then in a new row."""
+def rows_of(blocks: Sequence[Block], most: float, gap: float = PANEL_GAP) -> Block:
+    """Return blocks side by side, wrapped into rows of at most `most` inches."""
     rows: list[list[Block]] = []
     for block in blocks:
         if rows and sum(other.width + gap for other in rows[-1]) + block.width <= most:
@@ -281,7 +283,7 @@ def rows_of(blocks: Sequence[Block], most: float, gap: float = APART) -> Block:
 
 
 def paragraph(words: str, most: float, font: Font = TEXT, *, colour: str = INK, lines: int | None = None) -> Block:
-    """Words in lines of at most so many inches; nothing where there are none."""
+    """Return a text in lines of at most `most` inches; an empty text has no height."""
     parts = wrap(words, most, font, lines) if words else []
 
     def draw(sheet: Sheet, x: float, y: float) -> None:
@@ -294,7 +296,7 @@ def paragraph(words: str, most: float, font: Font = TEXT, *, colour: str = INK, 
 
 @dataclass(frozen=True)
 class Key:
-    """An entry of a legend: a name and its colour; with a shape, that of its points."""
+    """An entry of a legend: a name and its colour, and the shape of its points, if any."""
 
     name: str
     colour: str
@@ -303,12 +305,12 @@ class Key:
 
 
 def legend(keys: Sequence[Key], most: float) -> Block:
-    """Names with their colours, beside one another as far as there is room."""
+    """Return names with their colours, side by side and wrapped."""
     return rows_of([_entry(key, most) for key in keys if key.name], most, 0.18)
 
 
 def _entry(key: Key, most: float) -> Block:
-    name, high = shorten(key.name, most - SWATCH - AFTER, SMALL), SMALL.line_height
+    name, high = shorten(key.name, most - SWATCH - SWATCH_GAP, SMALL), SMALL.line_height
 
     def draw(sheet: Sheet, x: float, y: float) -> None:
         if key.shape:
@@ -316,6 +318,6 @@ def _entry(key: Key, most: float) -> Block:
             sheet.line(middle, middle, color=key.colour, marker=key.shape, markersize=5.5, linestyle="")
         else:
             sheet.box(x, y + high / 2 - 0.05, SWATCH, 0.1, facecolor=key.colour, alpha=0.35 if key.pale else 1)
-        sheet.words(x + SWATCH + AFTER, y, name, SMALL)
+        sheet.words(x + SWATCH + SWATCH_GAP, y, name, SMALL)
 
-    return Block(SWATCH + AFTER + width_of(name, SMALL), high, draw)
+    return Block(SWATCH + SWATCH_GAP + width_of(name, SMALL), high, draw)

@@ -1,4 +1,4 @@
-"""Words, tables, texts whose tokens are shaded, and the boxes of a diagram."""
+"""Text, tables, texts with shaded tokens, and diagrams."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.colors import Colormap, Normalize, to_rgb
 
 from glassformer.config.errors import Misuse
-from glassformer.rendering.drawing.cells import MOST_WIDTH, ends_of
+from glassformer.rendering.drawing.cells import MAX_WIDTH, ends_of
 from glassformer.rendering.drawing.sheet import (
     CODE,
     GREY,
@@ -40,32 +40,32 @@ from glassformer.rendering.drawing.sheet import (
 from glassformer.rendering.panels import Brick, Cell, Chips, Choices, Diagram, Table, Tokens, Tree, Words
 
 READING = 8.5
-"""Inches: longer lines are hard to read."""
-WIDEST, NARROWEST = 4.5, 0.9
-"""Inches of a table's column: what is longer is wrapped, and where there is no room, wrapped down to the least."""
-BETWEEN = 0.28
+"""Maximum width of lines of text in inches, for readability."""
+MAX_COLUMN, MIN_COLUMN = 4.5, 0.9
+"""Inches of a table column: text beyond the maximum wraps; columns shrink to the minimum if necessary."""
+COLUMN_GAP = 0.28
 TRACK, SHORT_TRACK, MANY_BARS = 0.7, 0.35, 4
-"""Inches of a bar's track, from 0 to 1: one length in all columns and rows, shorter from so many columns of bars on."""
-MOST_LINES = 8
-"""Lines of words in a cell."""
+"""Inches of a bar's track from 0 to 1, shorter with MANY_BARS or more columns of bars."""
+MAX_LINES = 8
+"""Maximum number of lines of text in a cell."""
 PAD = 0.05
-MOST_BRANCHES = 300
-"""Tokens of a tree."""
+MAX_BRANCHES = 300
+"""Maximum number of tokens of a tree."""
 SHADES, SHADE = 7, 0.16
-"""How many shades the scale beneath a text has, and inches of each."""
+"""Number of shades of the scale below a text, and inches of each."""
 HUES = {
     "embedding": 0, "positions": 4, "attention": 1, "feed-forward": 2, "norm": 9, "recurrent": 3, "convolution": 10,
     "pool": 5, "head": 8, "other": 7,
 }  # fmt: skip
-"""Which of the colours each kind has, as on the page."""
+"""Index of the colour for each kind of brick, as on the page."""
 BRICK, ROOM = 3.4, 0.12
-"""Inches: width of a box of a diagram, and the room around what is in it."""
+"""Inches: width of a diagram's box, and its padding."""
 
 
 def words(panel: Words, wish: float) -> Block:
     if not panel.code:
         return paragraph(panel.text, min(wish, READING))
-    inner = paragraph(panel.text, min(wish, MOST_WIDTH) - 4 * PAD, CODE)
+    inner = paragraph(panel.text, min(wish, MAX_WIDTH) - 4 * PAD, CODE)
     width, height = inner.width + 4 * PAD, inner.height + 3 * PAD
 
     def draw(sheet: Sheet, x: float, y: float) -> None:
@@ -76,7 +76,7 @@ def words(panel: Words, wish: float) -> Block:
 
 
 def tokens(panel: Tokens, wish: float) -> Block:
-    """The text for every row of values, wrapped like a text, each token on a box of its shade."""
+    """Return the text once per row of values, with each token on a box of its shade."""
     values = np.asarray(panel.values, float)
     colours, most = colours_of(panel.signed), min(wish, READING)
     scale = scale_of(values, signed=panel.signed, high=panel.high)
@@ -93,8 +93,8 @@ def tokens(panel: Tokens, wish: float) -> Block:
 
 
 def chips(panel: Chips, wish: float) -> Block:
-    """A line for each way to cut: its name, then its pieces."""
-    room = max((width_of(name, SMALL) for name in panel.names), default=0.0) + BETWEEN
+    """Return a line for each way to split the text: its name, then its parts."""
+    room = max((width_of(name, SMALL) for name in panel.names), default=0.0) + COLUMN_GAP
     lines = []
     for at, (name, pieces) in enumerate(zip(panel.names, panel.lines, strict=True)):
         fresh = panel.marked[at] if panel.marked else ()
@@ -102,7 +102,7 @@ def chips(panel: Chips, wish: float) -> Block:
             _token(piece, to_rgb(mixed(series_colour(group), 0.45 if place in fresh else 0.2)))
             for place, (piece, group) in enumerate(zip(pieces, panel.groups[at], strict=True))
         ]
-        lines.append(_named(name, room, rows_of(blocks, min(wish, MOST_WIDTH) - room, 0.04)))
+        lines.append(_named(name, room, rows_of(blocks, min(wish, MAX_WIDTH) - room, 0.04)))
     return stack(lines, 0.08)
 
 
@@ -126,7 +126,7 @@ def _token(token: str, shade: Sequence[float] | None) -> Block:
 
 
 def _scale(scale: Normalize, colours: Colormap) -> Block:
-    """The colours from the smallest to the largest value, and these."""
+    """Return a colour bar with the smallest and the largest value."""
     low, high = (number(end, ".2g") for end in ends_of(scale))
     start = width_of(low, SMALL) + PAD
     end = start + SHADES * SHADE + PAD
@@ -142,16 +142,16 @@ def _scale(scale: Normalize, colours: Colormap) -> Block:
 
 
 def table(panel: Table, wish: float) -> Block:
-    """Numbers to the right, words to the left; a thin line beneath the names and between the rows."""
+    """Return a table with numbers aligned to the right, words to the left, and thin lines between the rows."""
     track = TRACK if len(panel.bars) < MANY_BARS else SHORT_TRACK
     columns = [
         _column(name, [row[place] for row in panel.rows], track if name in panel.bars else 0.0)
         for place, name in enumerate(panel.columns)
     ]
-    _narrow(columns, wish - BETWEEN * (len(columns) - 1))
+    _narrow(columns, wish - COLUMN_GAP * (len(columns) - 1))
     lines = [column.lines() for column in columns]
     high = [max(len(cell) for cell in row) * TEXT.line_height + 2 * PAD for row in zip(*lines, strict=True)]
-    width = sum(column.width for column in columns) + BETWEEN * (len(columns) - 1)
+    width = sum(column.width for column in columns) + COLUMN_GAP * (len(columns) - 1)
 
     def draw(sheet: Sheet, x: float, y: float) -> None:
         for row, tall in enumerate(high):
@@ -162,7 +162,7 @@ def table(panel: Table, wish: float) -> Block:
                 at, ha = (left + column.width, "right") if column.numbers else (left, "left")
                 for down, line in enumerate(cells[row]):
                     sheet.words(at, y + PAD + down * TEXT.line_height, line, TEXT if row else STRONG, ha=ha)
-                left += column.width + BETWEEN
+                left += column.width + COLUMN_GAP
             y += tall
             sheet.box(x, y, width, 0.007 if row else 0.014, facecolor=RULE if row else INK)
 
@@ -176,13 +176,13 @@ class _Column:
     texts: Sequence[str]
     numbers: bool
     bar: float
-    """Inches of its bars' track; 0: none."""
+    """Inches of its bars' track; 0: no bars."""
     width: float
 
     def lines(self) -> list[list[str]]:
-        """The lines of its name and of each cell."""
+        """Return the lines of its name and of each cell."""
         room = self.width + 1e-6
-        return [wrap(self.name, room, STRONG), *(wrap(text, room, lines=MOST_LINES) for text in self.texts)]
+        return [wrap(self.name, room, STRONG), *(wrap(text, room, lines=MAX_LINES) for text in self.texts)]
 
 
 def _column(name: str, values: Sequence[Cell], bar: float) -> _Column:
@@ -190,22 +190,22 @@ def _column(name: str, values: Sequence[Cell], bar: float) -> _Column:
     there = [value for value in values if value is not None]
     numbers = bool(there) and not any(isinstance(value, str) for value in there)
     before = bar + 2 * PAD if bar else 0.0
-    width = max([width_of(name, STRONG), *(before + min(width_of(text), WIDEST) for text in texts)])
+    width = max([width_of(name, STRONG), *(before + min(width_of(text), MAX_COLUMN) for text in texts)])
     return _Column(name, values, texts, numbers, bar, width)
 
 
 def _narrow(columns: Sequence[_Column], room: float) -> None:
-    """Columns of words give way, the widest first, until all have room."""
+    """Shrink columns of words, the widest first, until all columns fit."""
     while (over := sum(column.width for column in columns) - room) > 0:
-        give = [column for column in columns if not column.numbers and column.width > NARROWEST]
+        give = [column for column in columns if not column.numbers and column.width > MIN_COLUMN]
         if not give:
             raise Misuse(f"a table of {len(columns)} columns is too wide for a picture: write .html")
         widest = max(give, key=lambda column: column.width)
-        widest.width = max(NARROWEST, widest.width - max(0.1, over / 4))
+        widest.width = max(MIN_COLUMN, widest.width - max(0.1, over / 4))
 
 
 def _texts(values: Sequence[Cell]) -> list[str]:
-    """What stands in the cells; numbers that are not whole all with as many digits after the point."""
+    """Return the texts of the cells; floats have the same number of decimals."""
     largest = max((abs(value) for value in values if isinstance(value, float) and np.isfinite(value)), default=0.0)
     digits = 3 if largest < 10 else 2 if largest < 100 else 1 if largest < 1000 else 0
     style = ".2g" if 0 < largest < 0.005 else f",.{digits}f"
@@ -244,7 +244,7 @@ def tree(panel: Tree, wish: float) -> Block:
             add(place, f"{indent}\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}")
 
     add(None, "")
-    return table(Table(columns=["token", "probability", "fate"], rows=rows[:MOST_BRANCHES], bars=["probability"]), wish)
+    return table(Table(columns=["token", "probability", "fate"], rows=rows[:MAX_BRANCHES], bars=["probability"]), wish)
 
 
 # --- diagrams ---
@@ -256,7 +256,7 @@ def diagram(panel: Diagram, wish: float) -> Block:
 
 
 def _lane(panel: Diagram, lane: int) -> Block:
-    """Return the boxes from top to bottom; groups that are like another are drawn once."""
+    """Return the boxes from top to bottom; groups with the same structure are drawn once."""
     repeated = {group.name for group in panel.groups if group.like}
     shown = [brick for brick in panel.bricks if brick.lane == lane and brick.group not in repeated]
     parts = []
@@ -292,7 +292,7 @@ def _brick(panel: Diagram, brick: Brick) -> Block:
 
 
 def _boxed(parts: list[Block], gap: float, width: float, hue: str, shade: float) -> Block:
-    """Return parts one beneath another on a coloured box."""
+    """Return parts one below another on a coloured box."""
     inner = stack(parts, gap / 2)
     height = inner.height + 2 * gap
 
