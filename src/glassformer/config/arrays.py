@@ -1,5 +1,6 @@
-"""numpy's arrays inside shapes: `Float[Array, "T d"]`. What numpy itself calls an array of some type, newer versions of
-it no longer make a class, and shapes can be given to classes only.
+"""The array type for shapes: `Float[Array, "T d"]`.
+
+jaxtyping accepts only classes. `NDArray[…]`, numpy's own generic, is not a class in newer versions.
 """
 
 from typing import TYPE_CHECKING, Any

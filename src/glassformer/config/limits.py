@@ -1,8 +1,8 @@
-"""Limits: how much a file may make of itself before it is refused, in one line that says how to raise the limit.
+"""Limits for files; a file beyond a limit is refused with a message that says how to raise the limit.
 
-`--limit pixels=400M` on the command line, `GLASSFORMER_LIMITS=pixels=400M,columns=200000` in the environment,
-`gf.limits(pixels=400_000_000)` in Python: all three are the environment's variable, so that processes which a verb
-starts have the same.
+Set them with `--limit pixels=400M` on the command line, `GLASSFORMER_LIMITS=pixels=400M,columns=200000` in the
+environment, or `gf.limits(pixels=400_000_000)` in Python. All three use the environment variable, so that child
+processes have the same limits.
 """
 
 import dataclasses
@@ -20,11 +20,11 @@ from glassformer.config.units import size
 
 VARIABLE = "GLASSFORMER_LIMITS"
 TIMES = 50
-"""A packed file may always hold so many times its own bytes: text and pictures shrink less, bombs much more."""
+"""Compression ratio that is always allowed: text and images compress less, decompression bombs far more."""
 SMALL = 2**26
-"""Bytes that a compressed file of any size may unpack to; reading them takes less than a second."""
+"""Unpacked bytes that are always allowed; reading them takes less than a second."""
 STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
-"""Where the shell puts what it pipes in, as <(…): read once, these end by themselves."""
+"""Paths of pipes from the shell, as for <(…), which end by themselves."""
 AMOUNT = re.compile(r"([0-9]*\.?[0-9]+)\s*(?:([kMGT])(i?))?B?", re.IGNORECASE)
 
 
@@ -34,7 +34,7 @@ class LimitExceeded(DataError):
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What a file may be, at most."""
+    """Maximum sizes of files and their parts."""
 
     unpacked_bytes: int = setting(2**30, least=1)
     """what a file may unpack to, or a table hold, where that is more than 50 times the file"""
@@ -62,7 +62,7 @@ FIELDS = {field.name: field for field in dataclasses.fields(Limits)}
 
 
 def limits(**changes: Any) -> Limits:
-    """The limits that hold; those named here from now on, for this process and those that it starts."""
+    """Return the current limits, after changing those given for this process and its child processes."""
     if changes:
         before = os.environ.get(VARIABLE, "")
         text = ",".join([*filter(None, [before]), *(f"{name}={value}" for name, value in changes.items())])
@@ -73,7 +73,7 @@ def limits(**changes: Any) -> Limits:
 
 @functools.lru_cache(maxsize=16)
 def _parse(text: str) -> Limits:
-    """`pixels=400M,columns=200000`; of one name, the last counts."""
+    """Parse `pixels=400M,columns=200000`; the last value of a name counts."""
     values: dict[str, Any] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, sign, value = (word.strip() for word in part.partition("="))
@@ -92,7 +92,7 @@ def _parse(text: str) -> Limits:
 
 
 def most_of(name: str, file_bytes: int = 0) -> float:
-    """What a limit allows; `file_bytes`: the size of a packed file, which may hold more in proportion."""
+    """Return the value of a limit; a packed file of `file_bytes` may hold proportionally more."""
     return max(float(getattr(limits(), name)), TIMES * file_bytes)
 
 
@@ -103,9 +103,9 @@ def refuse_bomb(path: str | os.PathLike[str], unpacked: float, packed: int) -> N
 
 
 def refuse_beyond(name: str, amount: float, what: str, *, file_bytes: int = 0) -> None:
-    """Refuse `what` ("a.png has {}") if it is of more than a limit allows; `{}` stands for the amount.
+    """Raise `LimitExceeded` if the amount exceeds a limit; `{}` in `what` ("a.png has {}") stands for it.
 
-    `file_bytes`: the size of a packed file, which may hold more in proportion.
+    A packed file of `file_bytes` may hold proportionally more.
     """
     most = most_of(name, file_bytes)
     if amount <= most:
@@ -119,12 +119,12 @@ def refuse_beyond(name: str, amount: float, what: str, *, file_bytes: int = 0) -
 
 
 def _amount(name: str, amount: float) -> str:
-    """An amount of what a limit counts, for a person to read."""
+    """Format an amount in the unit of the limit."""
     return size(amount) if name.endswith("_bytes") else f"{amount:,.4g}" if amount < 1 else f"{amount:,.0f}"
 
 
 def limits_help() -> str:
-    """Every limit with its default, for `--help`."""
+    """Return every limit with its default, for `--help`."""
     usual = Limits()
     return ", ".join(f"{name} {_amount(name, getattr(usual, name))}" for name in FIELDS)
 
@@ -133,9 +133,9 @@ def limits_help() -> str:
 
 
 def refuse_endless(path: str | os.PathLike[str], *, streams: bool = False) -> int:
-    """Refuse a pipe or a device, which may never end; gives a file's size. What is not there raises OSError.
+    """Return the size of a file; raise `DataError` for a pipe or a device, which may never end.
 
-    `streams`: what the shell pipes in will do.
+    With `streams`, pipes from the shell are allowed. A missing file raises OSError.
     """
     status = os.stat(path)
     piped = streams and str(path).startswith(STREAMS) and not stat.S_ISBLK(status.st_mode)
@@ -145,7 +145,7 @@ def refuse_endless(path: str | os.PathLike[str], *, streams: bool = False) -> in
 
 
 def read_bytes(path: str | os.PathLike[str], limit: str = "json_bytes", *, streams: bool = False) -> bytes:
-    """A file, whole."""
+    """Read a file into memory, enforcing the size limit."""
     length = refuse_endless(path, streams=streams)
     refuse_beyond(limit, length, f"{path} is {{}}")
     with open(path, "rb") as file:
@@ -155,7 +155,7 @@ def read_bytes(path: str | os.PathLike[str], limit: str = "json_bytes", *, strea
 
 
 def read_text(path: str | os.PathLike[str], limit: str = "json_bytes", *, streams: bool = False) -> str:
-    """A file of UTF-8, whole, its line ends as \\n."""
+    r"""Read a UTF-8 file into memory, enforcing the size limit, with line ends as `\n`."""
     return read_bytes(path, limit, streams=streams).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
 
 

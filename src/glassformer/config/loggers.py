@@ -8,9 +8,9 @@ from importlib.util import find_spec
 from glassformer.config.errors import MissingPackage, Misuse, refuse_unknown
 
 LOGGERS = ("tensorboard", "wandb", "mlflow", "trackio")
-"""Each is the name of its package and of its extra too."""
+"""Names of the loggers, which are those of their packages and extras."""
 VARIABLE = "GLASSFORMER_LOG_TO"
-"""Names in the environment: for the trainings of `compare` and `tune`, which are processes of their own."""
+"""Environment variable with logger names for the training runs of `compare` and `tune`, which are child processes."""
 
 OPT_OUT_VARIABLES = {
     "DO_NOT_TRACK": "1",  # respected by several packages, among them mlflow
@@ -42,7 +42,10 @@ def wait_passively() -> None:
 
 
 def logger_names(given: str | Iterable[str] | None) -> tuple[str, ...] | None:
-    """`tensorboard,mlflow`, or a list of names; unset, what the environment says. None: nobody has said anything."""
+    """Return the logger names of `tensorboard,mlflow` or a list; by default those of the environment.
+
+    None if neither is set.
+    """
     if given is None:
         given = os.environ.get(VARIABLE)
     if given is None:
@@ -57,7 +60,10 @@ def logger_names(given: str | Iterable[str] | None) -> tuple[str, ...] | None:
 
 
 def missing_package(name: str) -> str | None:
-    """What to install, where a logger's package is not there; a folder of its name, such as `wandb`, is none."""
+    """Return how to install the package of a logger; None if it is installed.
+
+    A folder with its name, such as `wandb`, does not count as a package.
+    """
     spec = find_spec(name)
     if spec is None or spec.origin is None:
         return f"--log-to {name} needs {name}: pip install 'glassformer[{name}]'"
@@ -66,7 +72,7 @@ def missing_package(name: str) -> str | None:
 
 @contextmanager
 def logging_to(given: str | Iterable[str] | None) -> Iterator[None]:
-    """Trainings inside, and in the processes that are started there, log to these."""
+    """Use these loggers for training runs within the context and in its child processes."""
     before, names = os.environ.get(VARIABLE), logger_names(given)
     if names is not None:
         os.environ[VARIABLE] = ",".join(names)

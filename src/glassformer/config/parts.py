@@ -1,4 +1,4 @@
-"""Files that one process at a time writes or holds: parts named after their process, and locks."""
+"""Files that one process at a time writes or holds: partial files named after their process, and locks."""
 
 import contextlib
 import hashlib
@@ -13,23 +13,23 @@ from pathlib import Path
 from typing import IO, Any
 
 HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:6]
-"""This machine, in the names of what its processes write aside."""
+"""Identifier of this machine in the names of partial files."""
 PART = re.compile(r"\..+?\.(?P<host>[0-9a-f]{6})-(?P<process>\d+)\.part")
-"""The name of a file or folder that is written aside."""
+"""Name of a partial file or folder."""
 FORGOTTEN = 24 * 3600
-"""Seconds after which nobody still writes to a part that another machine has begun."""
+"""Seconds after which a partial file of another machine is considered abandoned."""
 _writing: set[str] = set()
-"""The parts that this process writes to."""
+"""Partial files that this process is writing."""
 
 
 def part_name(path: Path) -> Path:
-    """A name beside `path` to write to, which says whose it is."""
+    """Return a name beside `path` for a partial file of this process."""
     return path.with_name(f".{path.name.lstrip('.')}.{HOST}-{os.getpid()}.part")
 
 
 @contextlib.contextmanager
 def part_of(path: Path) -> Iterator[Path]:
-    """A name beside `path` to write to, a file or a folder; gone at the end, and so is what others left under it."""
+    """Yield a name beside `path` for a partial file or folder; remove it, and abandoned ones, at the end."""
     temporary = part_name(path)
     sweep(path.parent, path.name.lstrip("."))
     _writing.add(os.path.abspath(temporary))
@@ -41,7 +41,7 @@ def part_of(path: Path) -> Iterator[Path]:
 
 
 def sweep(folder: Path, name: str | None = None) -> None:
-    """Throw away what processes that were killed left half written in a folder (default: of any name)."""
+    """Remove partial files that killed processes left in a folder; `name` restricts them to one file."""
     with contextlib.suppress(OSError):
         for entry in list(os.scandir(folder)):
             match = PART.fullmatch(entry.name) if entry.name.endswith(".part") else None
@@ -50,7 +50,7 @@ def sweep(folder: Path, name: str | None = None) -> None:
 
 
 def _is_left(entry: "os.DirEntry[str]", match: "re.Match[str]") -> bool:
-    """Whether nobody writes to a part any more. Of another machine's processes only time tells."""
+    """Return whether a partial file is abandoned; for another machine's process, only its age tells."""
     if match["host"] != HOST:
         return time.time() - entry.stat(follow_symlinks=False).st_mtime > FORGOTTEN
     process = int(match["process"])  # in a container, those before may have had our number
@@ -58,7 +58,7 @@ def _is_left(entry: "os.DirEntry[str]", match: "re.Match[str]") -> bool:
 
 
 def remove(path: Path) -> None:
-    """A file or a folder, if it is there and can be removed."""
+    """Remove a file or a folder if it exists and can be removed."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -79,11 +79,11 @@ def is_alive(process: int) -> bool:
 # --- locks that the system frees when their holder dies ---
 
 WINDOWS_BYTE = 1 << 30
-"""The place that is locked on Windows, where what is locked cannot be read: far behind what the file says."""
+"""Position of the locked byte on Windows, far behind the content because a locked byte cannot be read."""
 
 
 def lock_file(file: IO[Any], *, wait: bool = False) -> bool:
-    """Whether an open file is locked by this process now, until it is closed; on a disk without locks, an error."""
+    """Lock an open file until it is closed and return whether this succeeded; raise OSError without lock support."""
     try:
         if sys.platform == "win32":
             import msvcrt
@@ -100,7 +100,7 @@ def lock_file(file: IO[Any], *, wait: bool = False) -> bool:
 
 
 def is_there(file: IO[Any], path: Path) -> bool:
-    """Whether an open file is the one that has this name."""
+    """Return whether an open file is still the file with this name."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except OSError:
@@ -109,8 +109,9 @@ def is_there(file: IO[Any], path: Path) -> bool:
 
 @contextlib.contextmanager
 def claimed(path: Path, *, wait: bool = False) -> Iterator[bool]:
-    """Whether this process alone does now what the file stands for: it is there as long as somebody does. On a disk
-    without locks everybody does.
+    """Yield whether this process holds the claim of a file, which exists while it is held.
+
+    On a disk without locks, every process gets the claim.
     """
     with contextlib.ExitStack() as held:
         try:
@@ -128,7 +129,7 @@ def claimed(path: Path, *, wait: bool = False) -> Iterator[bool]:
 
 
 def sweep_claims(folder: Path, pattern: str) -> None:
-    """Take away the files of claims whose holders were killed."""
+    """Remove the files of claims whose holders were killed."""
     for path in folder.glob(pattern):
         with claimed(path):
             pass

@@ -1,7 +1,7 @@
-"""Files of a person's own, and what they register: bricks, models, encoders, families, views; known without torch.
+"""Files of users and the parts they register: bricks, models, encoders, families, views. Imports no torch.
 
-`gf.use("mine.py")`, and `--brick mine.py` of every verb, import a file. The environment names it to the processes of
-`compare`, `tune`, `check` and torchrun, which import it too. Nothing else ever imports one: a run names its file alone.
+`gf.use("mine.py")`, and `--brick mine.py` of every verb, import a file. An environment variable passes it on to the
+processes of `compare`, `tune`, `check` and torchrun. No other code imports such a file; a run only stores its name.
 """
 
 import hashlib
@@ -28,51 +28,51 @@ from glassformer.config.errors import (
 VARIABLE = "GLASSFORMER_PLUGINS"
 
 BRICKS = {"attention": "model.scores", "norm": "model.norm", "positions": "model.positions", "pooling": "model.pool"}
-"""The kinds of bricks, and the setting that chooses one."""
+"""Kinds of bricks, and the setting that selects one."""
 CHOSEN_BY = {**BRICKS, "encoder": "model.encoder", "model": "model.encoder"}
-"""The same, and whole models."""
+"""Kinds of bricks and whole models, and the setting that selects one."""
 FAMILY = "task"
-"""The kind of a family of tasks."""
+"""Kind of a family of tasks."""
 
 
 @dataclass(frozen=True)
 class OwnPart:
-    """Something that a person registered."""
+    """A part registered by a user."""
 
     kind: str
     name: str
     make: Any
-    """The class or function that was registered."""
+    """The registered class or function."""
     file: Path | None
-    """Where it stands; None: in a notebook, or in the program that is run."""
+    """Its file; None for a notebook or the main program."""
     digest: str | None
-    """SHA-256 of that file."""
+    """SHA-256 of the file."""
 
     def __str__(self) -> str:
         return _in_words(self.kind, self.name, None if self.file is None else self.file.name)
 
     def takes(self, word: str) -> bool:
-        """Whether its `forward` has a parameter of this name."""
+        """Return whether its `forward` has a parameter with this name."""
         forward = getattr(self.make, "forward", None)
         return forward is not None and word in inspect.signature(forward).parameters
 
     def card(self) -> dict[str, Any]:
-        """What a run keeps of it, which is never its code."""
+        """Return the entry of a run's card, which never contains code."""
         file = None if self.file is None else self.file.name
         return {"kind": self.kind, "name": self.name, "file": file, "sha256": self.digest}
 
     def failure(self, error: BaseException) -> SettingError:
-        """What went wrong in its code, in one line."""
+        """Return an exception in its code as a one-line error."""
         return SettingError(f"{self} fails: {_place(error, self.file)}{error_line(error)}")
 
 
 _parts: dict[tuple[str, str], OwnPart] = {}
 _digests: dict[Path, str] = {}
-"""Of the files that were imported here, as they were then."""
+"""Digests of the imported files at the time of their import."""
 _noted = 0
-"""How often something was registered."""
+"""Number of registrations."""
 _warned: set[tuple[Path | None, str | None]] = set()
-"""The files of which it was said that they have changed, and since which digest."""
+"""Files with a warning about a changed digest."""
 
 
 def _in_words(kind: str, name: str, file: str | None) -> str:
@@ -80,7 +80,7 @@ def _in_words(kind: str, name: str, file: str | None) -> str:
 
 
 def _place(error: BaseException, file: Path | None) -> str:
-    """`line 12: `, the last of the file's own lines that an error came through."""
+    """Return `line 12: `, the last line of the file in the traceback."""
     trace, line = error.__traceback__, None
     while trace is not None:
         line = trace.tb_lineno if trace.tb_frame.f_code.co_filename == str(file) else line
@@ -92,9 +92,9 @@ def _place(error: BaseException, file: Path | None) -> str:
 
 
 def note_part(kind: str, name: str, make: Any, module: str | None = None) -> None:
-    """What was registered, and that processes which this one starts are to import its file; of ours, nothing.
+    """Record a registered part and pass its file on to child processes; ignore glassformer's own parts.
 
-    A script that is run itself is not run again.
+    The file of the main program is not passed on.
     """
     global _noted
     module = module or make.__module__
@@ -117,28 +117,28 @@ def own_part(kind: str, name: str) -> OwnPart | None:
 
 
 def kind_of_part(make: Any) -> str | None:
-    """What a class or function was registered as."""
+    """Return the kind that a class or function was registered as; None if it was not."""
     return next((part.kind for part in _parts.values() if part.make is make), None)
 
 
 def parts_in(module: ModuleType) -> list[Any]:
-    """The classes and functions that a file registers."""
+    """Return the classes and functions that a file registers."""
     return [part.make for part in _parts.values() if part.make.__module__ == module.__name__]
 
 
 def own_names(setting: str) -> list[str]:
-    """What was registered that a setting, by its dotted key, may choose."""
+    """Return the registered names for a setting, by its dotted key."""
     return [name for kind, name in _parts if CHOSEN_BY.get(kind) == setting]
 
 
 def own_files() -> dict[str, str]:
-    """The files that a model may have parts of, with the beginnings of their digests."""
+    """Return the files with registered parts of models, and prefixes of their digests."""
     parts = [part for part in _parts.values() if part.kind in CHOSEN_BY or part.kind == FAMILY]
     return {part.file.name: part.digest[:12] for part in parts if part.file is not None and part.digest is not None}
 
 
 def parts_of(config: Any) -> list[OwnPart]:
-    """What a configuration uses of a person's own."""
+    """Return the registered parts that a configuration uses."""
     return [part for part in _parts.values() if _uses(config, part)]
 
 
@@ -153,7 +153,7 @@ def _uses(config: Any, part: OwnPart) -> bool:
 
 
 def cards_of(card: Mapping[str, Any]) -> Iterator[tuple[str, str, str | None, str | None]]:
-    """Yield the kind, name, file and digest of the parts that a run's card names; skip what is no such part."""
+    """Yield kind, name, file and digest of the parts in a run's card; skip invalid entries."""
     for entry in card.get("bricks") or ():
         match entry:
             case {"kind": str(kind), "name": str(name)}:
@@ -162,7 +162,7 @@ def cards_of(card: Mapping[str, Any]) -> Iterator[tuple[str, str, str | None, st
 
 
 def missing_part(run: object, card: Mapping[str, Any]) -> str | None:
-    """A line about the first part of a run that nobody registered here."""
+    """Return a message about the first part of a run that is not registered; None if all are."""
     for kind, name, file, _ in cards_of(card):
         if own_part(kind, name) is None:
             trained = f"{run} was trained with {_in_words(kind, name, file)}"
@@ -173,7 +173,7 @@ def missing_part(run: object, card: Mapping[str, Any]) -> str | None:
 
 
 def changed_parts(run: object, card: Mapping[str, Any]) -> Iterator[str]:
-    """Once for each file: a line, where it is another than the run was trained with."""
+    """Yield a message for each file that differs from the one the run was trained with, once per file."""
     for kind, name, file, digest in cards_of(card):
         part = own_part(kind, name)
         if part is None or part.digest == digest or (part.file, digest) in _warned:
@@ -191,9 +191,9 @@ def changed_parts(run: object, card: Mapping[str, Any]) -> Iterator[str]:
 
 
 def use(*files: str | os.PathLike[str]) -> None:
-    """Import files of one's own that register bricks, models, encoders, families or views.
+    """Import files that register bricks, models, encoders, families or views.
 
-    A file that has changed is imported again. `FILE.py:Name` must hold that name, and need not register anything.
+    A changed file is imported again. `FILE.py:Name` must define that name, and need not register anything.
     """
     for word in files:
         if not isinstance(word, str | os.PathLike):
@@ -209,13 +209,13 @@ def use(*files: str | os.PathLike[str]) -> None:
 
 
 def split_name(word: str) -> tuple[str, str | None]:
-    """`FILE.py:Name` → the file, and the name in it, if there is one."""
+    """Split `FILE.py:Name` into the file and the name; None without a name."""
     file, _, name = word.rpartition(":")
     return (file, name) if file.endswith(".py") and name.isidentifier() else (word, None)
 
 
 def named_in(module: ModuleType, file: str, name: str) -> Any:
-    """What a file calls so."""
+    """Return the object with this name in a file."""
     if not hasattr(module, name):
         own = [one for one, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
         raise Misuse(f"{file}: {unknown('name', name, own)}")
@@ -223,13 +223,13 @@ def named_in(module: ModuleType, file: str, name: str) -> Any:
 
 
 def load_plugins() -> None:
-    """Import the files that the environment names."""
+    """Import the files listed in the environment variable."""
     for entry in _entries():
         import_file(entry)
 
 
 def import_file(file: str) -> ModuleType:
-    """A Python file as a module, imported once; again, where it has changed."""
+    """Import a Python file once, and again if it has changed."""
     path = Path(file).expanduser().resolve()
     if path.suffix != ".py" or path.is_dir():
         raise Misuse(f"{file} is no Python file: name one that ends in .py")

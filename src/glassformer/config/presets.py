@@ -1,4 +1,4 @@
-"""Names as data: tasks, kinds of examples, sizes, styles of the one Transformer, and where settings start."""
+"""Names of tasks, kinds of examples, sizes and styles, and the initial values of settings."""
 
 import tomllib
 from collections.abc import Mapping
@@ -8,36 +8,36 @@ from typing import Any
 from glassformer.config.errors import refuse_unknown
 
 VERSION = "0.1.0"
-"""The version of this glassformer; runs say which one made them."""
+"""Version of glassformer, which runs record."""
 
 INFERENCE_PRECISIONS = ("fp32", "bf16", "int8")
-"""What weights may be in where a run is used; how it is trained is `training.precision`."""
+"""Precision of the weights of a loaded run; `training.precision` is that of training."""
 
 LANGUAGE_MODEL, CLASSIFICATION, REGRESSION = "language-model", "classification", "regression"
 MULTILABEL, TRANSLATION, MASKED, VECTORS = "multilabel", "translation", "masked-language-model", "vectors"
 TASKS = (LANGUAGE_MODEL, MASKED, CLASSIFICATION, MULTILABEL, REGRESSION, TRANSLATION, VECTORS)
-"""`vectors` is not learned here: it is what a model does that was made elsewhere to give a vector for each text."""
+"""All tasks. `vectors` cannot be trained; it is the task of imported models with a vector per text."""
 TRAINABLE = tuple(task for task in TASKS if task != VECTORS)
 DEFAULT_TASK = LANGUAGE_MODEL
-"""The task where neither a person nor the data names one."""
+"""Task if neither the user nor the data selects one."""
 DECODER_TASK = TRANSLATION
-"""The task of ours in which a decoder writes."""
+"""Task with a decoder."""
 PACKED = (LANGUAGE_MODEL, MASKED)
-"""The tasks that read a corpus as one long row of tokens."""
+"""Tasks that read a corpus as one sequence of tokens."""
 LABELLING = (CLASSIFICATION, MULTILABEL, REGRESSION)
-"""The tasks that say something of a whole example."""
+"""Tasks with an answer per example."""
 
 CLASS, LABEL_SET, NUMBER = "class", "label-set", "number"
-"""What a label is: one of some classes, several labels at once, or a number."""
+"""Kinds of labels: one class, several labels, or a number."""
 ANY_LABEL = "any"
-"""Whichever of these the labels look like; or none, where there are none."""
+"""Kind of labels that depends on the data; possibly no labels."""
 LABEL_KINDS = {CLASSIFICATION: CLASS, MULTILABEL: LABEL_SET, REGRESSION: NUMBER}
-"""The labels that a task learns; a task that is not here learns without any."""
+"""Kind of labels by task; other tasks have none."""
 TASK_OF_LABELS: dict[str | None, str] = {None: LANGUAGE_MODEL, **{kind: task for task, kind in LABEL_KINDS.items()}}
-"""The task that the labels of a table suggest, or their absence."""
+"""Task that the labels of a table, or their absence, suggest."""
 
 OWN_TASKS: dict[str, str] = {}
-"""Tasks of one's own, and the task of ours whose settings each has."""
+"""Tasks of users, and the built-in task whose settings each one has."""
 
 
 def add_task(name: str, like: str) -> None:
@@ -46,18 +46,18 @@ def add_task(name: str, like: str) -> None:
 
 
 def is_known_task(name: object) -> bool:
-    """Whether it is one of ours, or was registered."""
+    """Return whether a task is built in or registered."""
     return name in TASKS or name in OWN_TASKS
 
 
 def settings_task(name: str) -> str:
-    """The task of ours whose settings a task has: itself, unless it is a person's own."""
+    """Return the built-in task whose settings a task has."""
     refuse_unknown("task", name, (*TASKS, *OWN_TASKS))
     return OWN_TASKS.get(name, name)
 
 
 def reads_stream(task: str) -> bool:
-    """Whether a task, ours or one like it, reads a corpus as one long row of tokens."""
+    """Return whether a task reads a corpus as one sequence of tokens."""
     return settings_task(task) in PACKED
 
 
@@ -70,21 +70,22 @@ def predicts_hidden_tokens(task: str) -> bool:
 
 
 def labels_examples(task: str) -> bool:
-    """Whether it says something of a whole example."""
+    """Return whether a task has an answer per example."""
     return settings_task(task) in LABELLING
 
 
 def pools_tokens(task: str) -> bool:
-    """Whether its models pool the vectors of a text's tokens."""
+    """Return whether the models of a task pool the vectors of tokens."""
     return settings_task(task) in (*LABELLING, VECTORS)
 
 
 def has_decoder(task: str) -> bool:
-    """Whether a second model writes what the first has read."""
+    """Return whether the models of a task have a decoder."""
     return settings_task(task) == TRANSLATION
 
 
 TEXT, TABLE, IMAGE, MIXED = "text", "table", "image", "mixed"
+"""Kinds of examples: a text, a row of numbers and categories, an image, or several of these."""
 KINDS = (TEXT, TABLE, IMAGE, MIXED)
 """What an example is: a text, a row of numbers and categories, an image, or several of these at once."""
 
@@ -105,16 +106,16 @@ STYLES: dict[str, dict[str, Any]] = _DEFAULTS["styles"]
 CPU_TRANSLATION = "translation on a CPU"
 """Key of an encoder's defaults that apply only to translation on a CPU."""
 STARTS = {kind: dotted(sections) for kind, sections in _DEFAULTS["starts"].items()}
-"""Where settings start, by dotted key: for labels and numbers by the kind of examples, and for translation."""
+"""Initial values of settings by dotted key: by kind of examples for labels and numbers, and for translation."""
 
 FEWEST_EPOCHS, MOST_EPOCHS = 2, 10
-"""How often to go through labelled data where nobody says."""
+"""Default range of epochs for labelled data."""
 MOST_EPOCHS_OF_NUMBERS = 200
-"""The same for tables and images, of which few are often all there are."""
+"""Default maximum for tables and images, which often have few examples."""
 
 
 def label_kind_of(task: str | None) -> str | None:
-    """The labels that a task learns, None where it learns without; as long as the task is open, any."""
+    """Return the kind of labels of a task; None if it has no labels, any if the task is unknown."""
     return ANY_LABEL if task is None else LABEL_KINDS.get(settings_task(task))
 
 

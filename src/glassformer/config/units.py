@@ -1,4 +1,4 @@
-"""Bytes, times, counts and names of metrics for a person to read."""
+"""Formatting of bytes, times, counts and names of metrics."""
 
 from glassformer.config.presets import read_settings
 
@@ -14,7 +14,7 @@ DURATIONS = (
 
 
 def size(count: float) -> str:
-    """Bytes in GiB, MiB or KiB."""
+    """Format bytes in GiB, MiB or KiB."""
     for unit, many in (("GiB", 2**30), ("MiB", 2**20)):
         if count >= many:
             return f"{count / many:,.{0 if count >= 100 * many else 1}f} {unit}"
@@ -22,7 +22,7 @@ def size(count: float) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A time as one says it: 0.8 ms, 1.4 s, 12 min, 2.5 h, 3.5 days; nothing where nobody knows it."""
+    """Format a time: 0.8 ms, 1.4 s, 12 min, 2.5 h, 3.5 days; an empty text for None."""
     if seconds is None:
         return ""
     for many, unit in DURATIONS:
@@ -32,14 +32,14 @@ def duration(seconds: float | None) -> str:
 
 
 def two_digits(number: float) -> str:
-    """1.4, 12, 250: two digits, or all before the point."""
+    """Format a number with two significant digits, or all digits before the point: 1.4, 12, 250."""
     if number >= 100:
         return f"{number:,.0f}"
     return f"{number:.0f}" if number >= 9.95 else f"{number:.1f}"
 
 
 def count(number: float) -> str:
-    """A number such as 1,234,567, or of more 1.23 billion."""
+    """Format a count: 1,234,567, or 1.23 billion."""
     for word, many in (("trillion", 10**12), ("billion", 10**9)):
         if number >= many:
             return f"{number / many:,.3g} {word}"
@@ -47,7 +47,7 @@ def count(number: float) -> str:
 
 
 METRIC_NAMES: dict[str, str] = read_settings("names.toml")["metrics"]
-"""Names of metrics as they are written, where these differ from the key."""
+"""Display names of metrics that differ from their keys."""
 
 
 def metric_name(metric: str) -> str:

@@ -1,6 +1,4 @@
-"""What `look` can show and what it can be asked, known without torch. All else of a view is in its own file, in
-`inspection/views/`.
-"""
+"""Views and options of `look`, without torch. The views themselves are in `inspection/views/`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,21 +8,21 @@ from glassformer.config.errors import Misuse, unknown
 from glassformer.config.presets import read_settings
 
 ENDINGS = (".html", ".png", ".svg", ".pdf", ".json")
-"""What views can be written as."""
+"""File formats of views."""
 ALL = "all"
 MODES = ("heat", "lines", "all")
-"""How attention is drawn."""
+"""Displays of attention."""
 
 _TABLES = read_settings("views.toml")
 VIEWS: dict[str, str] = _TABLES["views"]
-"""What each shows, in the order in which they are offered."""
+"""Description of each view, in display order."""
 OWN_VIEWS: dict[str, str] = {}
-"""What those show that a person has registered."""
+"""Description of each view registered by users."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LookOptions:
-    """What a view can be asked beside its texts: each field is a keyword of `gf.look` and a flag of `look`."""
+    """Options of a view besides its texts: keywords of `gf.look` and flags of `look`."""
 
     layer: int | None = None
     head: int | None = None
@@ -48,7 +46,7 @@ class LookOptions:
 
 
 OPTIONS: dict[str, dict[str, Any]] = _TABLES["options"]
-"""The options of `look` by name, as `cli/verbs.toml` describes options; `chooses`: the view that an option implies."""
+"""Options of `look` by name, as in `cli/verbs.toml`; `chooses` is the view that an option implies."""
 
 
 def flag_of(name: str) -> str:
@@ -57,7 +55,7 @@ def flag_of(name: str) -> str:
 
 
 def check_view(name: str) -> None:
-    """Refuse a name that is not a view's."""
+    """Raise `Misuse` for an unknown view."""
     views = (*VIEWS, *OWN_VIEWS, ALL)
     if name not in views:
         raise Misuse(unknown("view", name, views))
