@@ -1,4 +1,4 @@
-"""What a person is told: the errors they can cause, and the names they may have meant.
+"""Errors that users can cause, and suggestions for misspelt names.
 
 The command line prints an error as one line and exits with its code.
 """
@@ -11,23 +11,23 @@ from typing import Self
 
 
 class GlassformerError(Exception):
-    """Work that was rightly asked for and failed: a damaged run, a full disk, a loss that is not a number."""
+    """A failure of a valid request: a damaged run, a full disk, a loss that is not a number."""
 
     exit_code = 1
 
 
 class Misuse(GlassformerError):
-    """Something asked for that cannot be: an unknown setting, a missing file, a text that is not text."""
+    """An invalid request: an unknown setting, a missing file, a text that is not text."""
 
     exit_code = 2
 
 
 class SettingError(Misuse):
-    """A setting, or two of them together, that cannot be."""
+    """An invalid setting, or an invalid combination of two."""
 
 
 class DataError(Misuse):
-    """Data that cannot be read, or not be learned from."""
+    """Data that cannot be read or learned from."""
 
 
 class MissingPackage(DataError):
@@ -40,25 +40,25 @@ class MissingPackage(DataError):
 
 
 class NotThisRun(Misuse, AttributeError):
-    """Something asked of a run that runs of another task can do."""
+    """A request that only runs of another task support."""
 
 
 class RunError(GlassformerError):
-    """A run folder that is damaged, or cannot be written."""
+    """A run folder that is damaged or cannot be written."""
 
 
 class NotARun(Misuse):
-    """A path that was given as a run and is none."""
+    """A path that is not a run, where a run is required."""
 
 
 class TrainingFailed(GlassformerError):
-    """Training that cannot go on."""
+    """Training that cannot continue."""
 
 
 STRICT = "GLASSFORMER_STRICT"
-"""Set in the environment, as tests do: an error of our own is raised, and what cannot be made is one."""
+"""Environment variable for tests: internal errors are raised, and failed parts of a result are errors."""
 TOO_SMALL = ("out of memory", "can't allocate memory", "not enough memory")
-"""What torch says of a machine on a GPU and on a CPU, in plain RuntimeErrors."""
+"""Parts of torch's messages for insufficient memory on a GPU and a CPU, which are plain RuntimeErrors."""
 
 
 CLOSE, CLOSE_IF_SHORT, SHORT_NAME, CANDIDATES = 0.6, 0.5, 3, 8
@@ -96,7 +96,7 @@ def _is_close(wrong: str, name: str) -> bool:
 
 
 def unknown(what: str, wrong: str, right: Iterable[str]) -> str:
-    """'unknown model "lsmt"; did you mean lstm? (one of: …)'."""
+    """Return a message such as 'unknown model "lsmt"; did you mean lstm? (one of: …)'."""
     names = list(right)
     meant = nearest(wrong, names)
     hint = f"; did you mean {meant}?" if meant else ""
@@ -105,19 +105,20 @@ def unknown(what: str, wrong: str, right: Iterable[str]) -> str:
 
 
 def refuse_unknown(what: str, name: str, right: Collection[str], error: type[Misuse] = SettingError) -> None:
-    """Refuse a name that is none of the right ones."""
+    """Raise `error` unless the name is one of `right`."""
     if name not in right:
         raise error(unknown(what, name, right))
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, its first line; one that says nothing, by its kind."""
+    """Return the first line of an error's message; its class name if it has no message."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def read_failure(file: object, error: BaseException, kind: str = "", remedy: str = "save or download it again") -> str:
-    """Why a file cannot be read: in the system's words, where it has some; else it is damaged (or not of its `kind`),
-    and what to do, with what its reader says behind it.
+    """Return why a file cannot be read: the system's reason, or that it is damaged or not of its `kind`.
+
+    In the second case, the message includes the remedy and the reader's own message.
     """
     if isinstance(error, FileNotFoundError) or getattr(error, "strerror", None):
         return f"cannot read {file}: {getattr(error, 'strerror', None) or 'No such file or directory'}"
@@ -126,17 +127,17 @@ def read_failure(file: object, error: BaseException, kind: str = "", remedy: str
 
 
 def with_article(value: object) -> str:
-    """What an object is: `an int`, `a list`, `None`."""
+    """Return the type of an object with its article: `an int`, `a list`, `None`."""
     name = type(value).__name__
     return "None" if value is None else f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
 def is_overflow(error: Exception) -> bool:
-    """Whether a model could not be built since its sizes are beyond all counting."""
+    """Return whether a model could not be built because a size exceeds torch's limits."""
     return "overflow" in repr(error).lower()
 
 
 def error_line(error: BaseException) -> str:
-    """What went wrong in code that may be a person's own, in one line."""
+    """Return an exception, possibly from a user's code, as one line."""
     kind, line = type(error).__name__, first_line(error)
     return kind if line == kind else f"{kind}: {line}"

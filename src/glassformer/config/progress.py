@@ -1,4 +1,4 @@
-"""How far long work has come: whoever works tells it, whoever watches shows it, and neither knows the other."""
+"""Progress of long work. Code that works and code that displays the progress do not know each other."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -9,26 +9,26 @@ from typing import Self, TypeVar
 from glassformer.config.units import duration, size
 
 Progress = Callable[[int, int], None]
-"""Who is told how much is done, and of how much."""
+"""Receives the amount done and the total."""
 Watch = Callable[[int, int, str], None]
-"""The same, and what is counted."""
+"""Receives the amount done, the total, and the unit."""
 
 T = TypeVar("T")
 
 BYTE = "byte"
-"""What reading a file counts: it is heard only while nothing else is counted."""
+"""Unit of reading files; reported only while nothing else is counted."""
 
 _watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
 _check: ContextVar[Callable[[], None] | None] = ContextVar("check", default=None)
 
 
 def unheard(done: int, total: int) -> None:
-    """Progress that nobody watches."""
+    """Ignore the progress: the default without a watcher."""
 
 
 @contextmanager
 def watched(watch: Watch | None) -> Iterator[None]:
-    """What is done inside is told to `watch`."""
+    """Report progress within the context to `watch`."""
     before = _watch.set(watch)
     try:
         yield
@@ -56,19 +56,20 @@ def may_stop() -> None:
 
 
 def is_watched() -> bool:
-    """Whether somebody is told already."""
+    """Return whether there is a watcher."""
     return _watch.get() is not None
 
 
 def progress_of(unit: str) -> Progress:
-    """Whom to tell how many rows, tokens … are done."""
+    """Return the function that reports how many of a unit (rows, tokens …) are done."""
     watch = _watch.get()
     return unheard if watch is None else lambda done, total: watch(done, total, unit)
 
 
 def counted_batches(batches: Iterable[T], size: Callable[[T], int], total: int, unit: str) -> Iterator[T]:
-    """Yield the same batches and report progress whenever the next batch is requested. The caller can cancel the
-    work before each batch.
+    """Yield the same batches and report progress whenever the next batch is requested.
+
+    The caller can cancel the work before each batch.
     """
     done, progress = 0, progress_of(unit)
     progress(done, total)
@@ -81,7 +82,7 @@ def counted_batches(batches: Iterable[T], size: Callable[[T], int], total: int, 
 
 @contextmanager
 def counting_on(before: int, total: int, unit: str) -> Iterator[None]:
-    """What is done inside is a part of something larger, of which so many were done before."""
+    """Report work within the context as part of a larger total, of which `before` was done earlier."""
     watch = _watch.get()
 
     def add(done: int, _: int, inner: str) -> None:
@@ -93,12 +94,12 @@ def counting_on(before: int, total: int, unit: str) -> Iterator[None]:
 
 
 class Meter:
-    """Hears how far the work inside is, and says it in words: how much of it, how fast, and how long it still takes."""
+    """A watcher that describes the amount done, the speed, and the time left."""
 
     def __init__(self) -> None:
         self.unit = ""
         self.first = self.done = self.total = 0
-        """`first`: how much was done when this was counted first, so that going on does not count as speed."""
+        """`first`: the amount at the first report, so that resumed work does not count as speed."""
         self.began = self.now = 0.0
 
     def __enter__(self) -> Self:
@@ -119,14 +120,14 @@ class Meter:
         self.draw()
 
     def draw(self) -> None:
-        """Show it."""
+        """Show the progress."""
 
     def end(self, *, stopped: bool) -> None:
-        """`stopped`: before all was done."""
+        """Finish; `stopped` if not everything was done."""
 
     @property
     def seconds(self) -> float:
-        """From the first time that this was counted to the last."""
+        """Seconds between the first and the last report."""
         return self.now - self.began
 
     @property
@@ -137,12 +138,12 @@ class Meter:
 
     @property
     def whole(self) -> str:
-        """All of it, once it is done."""
+        """The whole amount, after the end."""
         return f"{size(self.done)} read" if self.unit == BYTE else f"{self.done:,} {self.unit}{'s' * (self.done != 1)}"
 
     @property
     def took(self) -> str:
-        """How long it took, and how fast that is; nothing, where all was counted at once."""
+        """Duration and speed; empty if everything was reported at once."""
         if self.seconds <= 0:
             return ""
         return f" in {self.seconds:,.1f} s" + (f": {self.speed}" if self.unit != BYTE and self.speed else "")
@@ -164,7 +165,7 @@ class Meter:
 
 
 def clock(seconds: float) -> str:
-    """A time that runs down: 0:07, 2:31, 1:02:03."""
+    """Format a countdown: 0:07, 2:31, 1:02:03."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

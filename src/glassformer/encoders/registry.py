@@ -80,11 +80,11 @@ def register_encoder(name: str, info: EncoderInfo | None = None) -> Callable[[Bu
 
 
 def register_model(name: str) -> Callable[[MakeModel], MakeModel]:
-    """Make a whole model of one's own known by name: `--model mine`, and `gf.load(run)` without `model=`.
+    """Register a complete model under a name, for `--model mine` and for `gf.load(run)` without `model=`.
 
-    A class, or a function that makes an `nn.Module`: (B×T tokens, B×T mask) → B×outputs, or for a language model
-    B×T tokens → B×T×V logits. It receives those of vocab, outputs and context that its signature names. If the run
-    reads no texts, these are shape and outputs.
+    The decorated class or function returns an `nn.Module`: (B×T tokens, B×T mask) → B×outputs, or for a language model
+    B×T tokens → B×T×V logits. It receives `vocab`, `outputs` and `context` if its signature names them. For inputs
+    without text it receives `shape` and `outputs`.
     """
     if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
         raise Misuse(f"a model's name is letters, digits, - and _, not {name!r}")

@@ -89,7 +89,7 @@ def read_gguf(path: Path) -> ExternalModel:
 
 
 def _config(header: Header) -> JsonObject:
-    """Return the file's settings by Hugging Face's names; raise `DataError` for those that no model here has."""
+    """Return the metadata under Hugging Face's names; raise `DataError` for unsupported values."""
     values = _Values(header)
     _check_kind(values)
     width, heads = values.size("embedding_length"), values.size("attention.head_count")

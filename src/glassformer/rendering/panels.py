@@ -34,7 +34,7 @@ class Panel(ABC):
 
     kind: ClassVar[str]
     title: str = ""
-    """What it shows."""
+    """Subject of the panel."""
     takeaway: str = ""
     """Main result. It becomes the heading, with the title in small print above it."""
     note: str = ""

@@ -75,7 +75,7 @@ def _choices(table: JsonObject) -> Choices:
 
 
 class Entry(NamedTuple):
-    """A setting of ours and the entry of config.json that means the same."""
+    """A glassformer setting and the equivalent entry of config.json."""
 
     ours: str
     theirs: str
@@ -88,7 +88,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class ParsedConfig:
-    """The contents of a config.json as settings of ours."""
+    """The contents of a config.json as glassformer settings."""
 
     task: str
     settings: JsonObject
@@ -142,7 +142,7 @@ class ConfigValues:
         return bool(self.checked(key, default, lambda value: type(value) is bool, "true or false"))
 
     def read(self, entry: Entry) -> Any:
-        """Return the value of a setting of ours."""
+        """Return the value of a glassformer setting."""
         key, default = entry.theirs, entry.default
         match entry.kind:
             case "size":
@@ -177,7 +177,7 @@ def short(value: object) -> str:
 
 @dataclass(frozen=True)
 class Match:
-    """Weights of ours and theirs that are the same numbers in different layouts."""
+    """Weights of both models that hold the same numbers in different layouts."""
 
     ours: tuple[str, ...]
     theirs: tuple[str, ...]
@@ -191,7 +191,7 @@ class Match:
 
 
 def first_of(ours: str, theirs: Sequence[str], rest: Callable[[Tensor], Tensor], optional: Sequence[str] = ()) -> Match:
-    """Match one weight of ours with the first of theirs; `rest` computes each of the others from it."""
+    """Match a glassformer weight with the first Hugging Face weight; `rest` computes each of the others from it."""
     return Match(
         (ours,),
         tuple(theirs),
@@ -212,12 +212,12 @@ class Architecture:
         self.entries = [Entry(ours, *entry) for ours, entry in self.table["config"].items()]
         own = {name: entry for name, entry in read_tables()["classes"].items() if entry[0] == model_type}
         self.tasks: dict[str, str] = {name: task for name, (_, task, _) in own.items()}
-        """Our task by class name; `classification` stands for all tasks with labels."""
+        """glassformer task by class name; `classification` stands for all tasks with labels."""
         self.auto_classes: dict[str, str] = {name: auto for name, (_, _, auto) in own.items()}
         """Auto class of transformers by class name."""
 
     def choices(self, task: str) -> Choices:
-        """Return the settings of ours that it has with the head of a task."""
+        """Return the glassformer settings that the architecture supports with the head of a task."""
         return {**_choices(self.table["ours"]), **_choices(self.of_task("heads", task))}
 
     def of_task(self, part: str, task: str) -> Any:
@@ -225,7 +225,7 @@ class Architecture:
         return self.table.get(part, {}).get(head_task(task), {})
 
     def is_ignored(self, name: str, task: str) -> bool:
-        """Whether a weight of theirs is not read."""
+        """Return whether the import skips a Hugging Face weight."""
         patterns = (*self.table.get("ignored", ()), *self.of_task("unused", task))
         return any(fnmatchcase(each, pattern) for each in (name, f"{self.base}{name}") for pattern in patterns)
 
@@ -250,7 +250,7 @@ class Architecture:
         return ParsedConfig(task, settings)
 
     def write(self, config: Config, vocab: int) -> JsonObject:
-        """Return the config.json for a run of ours with settings that this family has.
+        """Return the config.json for a run whose settings this architecture supports.
 
         The export adds the entries about labels and special tokens.
         """
@@ -269,7 +269,7 @@ class Architecture:
             raise Unsupported(f"{self.name} has no {sizes}: only heads that share model.width {model.width}")
 
     def matches(self, ours: Iterable[str], model: Transformer, architecture: str) -> list[Match]:
-        """Return where each weight of ours is in theirs; `ours`: their names."""
+        """Return the matches for the glassformer weights named in `ours`."""
         base = "" if self.tasks[architecture] == VECTORS else self.base
         special = self.special_matches(model, self.tasks[architecture], base)
         matched = {name for match in special for name in match.ours}
@@ -277,11 +277,11 @@ class Architecture:
         return [*special, *(Match((our,), (their,), _unchanged, _unchanged) for our, their in alike)]
 
     def special_matches(self, model: Transformer, task: str, base: str) -> list[Match]:
-        """Return the matches of weights that are not laid out alike in both models."""
+        """Return the matches of weights with different layouts in both models."""
         return []
 
     def their_name(self, name: str, base: str) -> str:
-        """Return the name of a weight that is laid out alike in both models."""
+        """Return the Hugging Face name of a weight with the same layout in both models."""
         module, _, kind = name.rpartition(".")
         number = re.search(r"(?<=\.)\d+(?=\.)", module)
         module = module if number is None else module.replace(f".{number[0]}.", ".*.", 1)
@@ -290,11 +290,11 @@ class Architecture:
         return f"{theirs if number is None else theirs.replace('*', number[0])}.{kind}"
 
     def name_for(self, task: str) -> str | None:
-        """Return the first of its names in `architectures` that has this task of ours, or None."""
+        """Return the first class name in `architectures` for a glassformer task; None if there is none."""
         return next((name for name, head in self.tasks.items() if head == head_task(task)), None)
 
     def aliases(self, name: str) -> list[str]:
-        """Return other names that a weight of theirs has in some files."""
+        """Return alternative names of a Hugging Face weight in files."""
         return [name.removeprefix(self.base)] if self.base and name.startswith(self.base) else []
 
 
@@ -309,7 +309,7 @@ def _unchanged(tensors: Tensors) -> Tensors:
 
 
 def _written(entry: Entry, model: Transformer) -> Any:
-    """Return a setting of ours as config.json has it."""
+    """Return a glassformer setting in the form of config.json."""
     value = getattr(model, entry.ours)
     if entry.kind == "epsilon":
         return value or EPS[model.norm]
@@ -323,7 +323,7 @@ def head_task(task: str) -> str:
 
 
 def require_settings(config: Config, choices: Choices, name: str) -> None:
-    """Raise `Unsupported` for a run of ours whose settings have no counterpart in theirs, naming each."""
+    """Raise `Unsupported`, with each difference, for a run whose settings have no counterpart."""
     apart = [key for key in choices if config.idle(key) is None and config.get(key) not in choices[key]]
     if apart:
         lines = [f"no {key} {_plain(config.get(key))}: only {' or '.join(map(_plain, choices[key]))}" for key in apart]
@@ -345,7 +345,10 @@ MAX_LABELS = 2**20
 
 
 def with_labels(body: ParsedConfig, values: ConfigValues) -> ParsedConfig:
-    """Add the labels of a model of theirs: one score is a number, several are classes unless it says otherwise."""
+    """Add the labels of a Hugging Face model.
+
+    Without a `problem_type`, one score is a number and several scores are classes.
+    """
     names = _names(values)
     problem = values.get("problem_type", "regression" if len(names) == 1 else "single_label_classification")
     if not isinstance(problem, str) or problem not in PROBLEMS:
@@ -373,7 +376,7 @@ def _names(values: ConfigValues) -> list[str]:
 
 
 def label_settings(answers: Answers) -> JsonObject:
-    """Return what config.json says of the labels of a run of ours."""
+    """Return the entries of config.json about the labels of a run."""
     task = CLASSIFICATION if isinstance(answers, Classes) else MULTILABEL if isinstance(answers, Labels) else REGRESSION
     names = answers.names if isinstance(answers, Classes | Labels) else ("LABEL_0",)
     return {

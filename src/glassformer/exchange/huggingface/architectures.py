@@ -1,6 +1,6 @@
-"""The architectures that can be imported and exported: what `architectures.toml` cannot express of each.
+"""The supported architectures, in so far as `architectures.toml` cannot describe them.
 
-BERT and RoBERTa add a vector to each token to mark which of two texts it belongs to. A model here reads one text, so
+BERT and RoBERTa add a vector to each token that marks which of two texts it belongs to. A model here reads one text, so
 the import adds the first of these vectors to every position; an export writes zeros for them.
 """
 
@@ -298,10 +298,10 @@ class Marian(Seq2SeqArchitecture):
 
 
 def _reordered(match: Match, width: int) -> Match:
-    """Return a match between models whose numbers between the layers are in another order.
+    """Return a match between models whose hidden features have different orders.
 
-    Here sines and cosines alternate; there all sines come first. The order between the layers only matters to the
-    weights that write there or read from there: with their rows and columns reordered, the model computes the same.
+    Here sines and cosines alternate; there all sines come first. The order only matters to the weights that read or
+    write hidden features. With their rows and columns permuted, the model computes the same.
     """
     there = torch.cat([torch.arange(0, width, 2), torch.arange(1, width, 2)])
     back = there.argsort()
@@ -319,7 +319,7 @@ def _reordered(match: Match, width: int) -> Match:
 
 
 def _axis(name: str) -> int | None:
-    """Return the axis of a weight of ours that is as wide as the layers, or None."""
+    """Return the axis of a weight that indexes hidden features; None if there is none."""
     part, kind = name.split(".")[-2:]
     if part in ("norm", "embed_norm", "output"):  # these write to the layers' outputs
         return 0

@@ -56,7 +56,7 @@ def architecture_of(config: JsonObject, source: str) -> tuple[Architecture, str]
 
 
 def import_external(external: ExternalModel) -> ImportedModel:
-    """Turn an external model into one of ours. Check all names and shapes before any weight is read."""
+    """Convert an external model. All names and shapes are checked before any weight is read."""
     architecture, name = architecture_of(external.config, external.name)
     if (quantised := external.config.get("quantization_config")) is not None:
         method = quantised.get("quant_method") if isinstance(quantised, dict) else quantised
