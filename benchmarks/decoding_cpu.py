@@ -49,7 +49,7 @@ def main():
     models = {"default": ours(), "gpt2 style": ours(style="gpt2"), "lstm": ours(model="lstm")}
 
     def with_state(model):
-        return [token for (token,) in generate(model, [[1]], GREEDY, most=options.tokens)]
+        return [token for (token,) in generate(model, [[1]], GREEDY, max_tokens=options.tokens)]
 
     for model in models.values():
         assert [1, *with_state(model)] == recomputing(model, [1], options.tokens), "the tokens differ"

@@ -58,7 +58,7 @@ def main():
     ids = torch.tensor([prompt])
 
     def we(name):
-        written = generate(ours[name].model, [prompt], GREEDY, most=options.tokens, never=never)
+        written = generate(ours[name].model, [prompt], GREEDY, max_tokens=options.tokens, never=never)
         return [token for (token,) in written]
 
     def they():

@@ -28,7 +28,8 @@ from transformers import MarianConfig, MarianMTModel
 
 import glassformer as gf
 from glassformer.config.resolve import resolve
-from glassformer.decoding.beam import beam_search
+from glassformer.decoding.beam import Marks, beam_search
+from glassformer.decoding.options import Search
 from glassformer.families.build import prepare_again
 from glassformer.families.load import load_for
 from glassformer.models.build import build_seq2seq, parameter_count
@@ -190,7 +191,7 @@ def compare_decoding(options):
     def search(model):
         for ids, mask in work:
             most = [options.tokens] * len(ids)
-            found = beam_search(model, ids, mask, beam=BEAM, most=most, opening=[1], end=2, never=[0, 1, 2, 3])
+            found = beam_search(model, ids, mask, Search(BEAM), Marks([1], 2, [0, 1, 2, 3]), most)
             assert all(len(best[0].ids) == options.tokens for best in found)
 
     def generate():

@@ -39,13 +39,13 @@ def test_a_beam_that_is_wide_enough_finds_the_best_of_all_texts(encoder: str) ->
         return sum(float(chances[len(prompt) - 1 + at, id]) for at, id in enumerate(text))
 
     best = max(texts, key=lambda text: score(text) / len(text))
-    found = beam_continuation(model, prompt, beam=64, most=most, ends=ends, never=never)
-    in_place = beam_continuation(model, prompt, beam=64, most=most, ends=ends, never=never, fixed=True)
+    found = beam_continuation(model, prompt, beam=64, max_tokens=most, ends=ends, never=never)
+    in_place = beam_continuation(model, prompt, beam=64, max_tokens=most, ends=ends, never=never, fixed=True)
     assert in_place.ids == found.ids == [id for id in best if id not in ends]
     assert found.ended == (best[-1] in ends)
     assert found.score == pytest.approx(score(best), rel=1e-6)
-    greedy = [row[0] for row in generate(model, [prompt], GREEDY, most=most, end=ends, never=never)]
-    one = beam_continuation(model, prompt, beam=1, most=most, ends=ends, never=never)
+    greedy = [row[0] for row in generate(model, [prompt], GREEDY, max_tokens=most, end=ends, never=never)]
+    one = beam_continuation(model, prompt, beam=1, max_tokens=most, ends=ends, never=never)
     assert one.ids == [id for id in greedy if id is not None]
 
 
@@ -67,7 +67,7 @@ def test_a_state_gives_what_computing_the_past_again_gives(flags: dict[str, Any]
     chosen = set()
     for length, most in ((1, 15), (5, 12), (9, 7)):  # as much as fits into the context
         prompt = prompt_of(length, seed=length)
-        (got,) = written(model, [prompt], how, most=most, seed=3)
+        (got,) = written(model, [prompt], how, max_tokens=most, seed=3)
         assert got == by_hand(model, prompt, how, most, seed=3)
         assert len(got) == most
         chosen |= set(got)
@@ -81,7 +81,7 @@ def test_past_the_context(flags: dict[str, Any]) -> None:
     model = model_of(**flags)
     for length in (3, CONTEXT + 1, 3 * CONTEXT) if model.encoder.limit else (3,):
         prompt = prompt_of(length)
-        (got,) = written(model, [prompt], SAMPLED, most=30, seed=2)
+        (got,) = written(model, [prompt], SAMPLED, max_tokens=30, seed=2)
         assert got == by_hand(model, prompt, SAMPLED, 30, seed=2)
 
 
@@ -89,7 +89,7 @@ def test_past_the_context(flags: dict[str, Any]) -> None:
 def test_prompts_together_are_each_alone(flags: dict[str, Any]) -> None:
     model = model_of(**flags)
     prompts = [prompt_of(length, seed=length) for length in (4, 1, 7, 4, 2)]
-    together = written(model, prompts, GREEDY, most=9)
+    together = written(model, prompts, GREEDY, max_tokens=9)
     assert together == [by_hand(model, prompt, GREEDY, 9) for prompt in prompts]
     assert len({tuple(row) for row in together}) > 1, "models that do not care for their prompt show little"
 
@@ -101,7 +101,7 @@ def test_prompts_together_are_each_alone_past_the_context_too(flags: dict[str, A
     model = model_of(**flags)
     assert model.encoder.limit == CONTEXT
     prompts = [prompt_of(length, seed=length) for length in (4, 1, 16, 13, 25)]
-    together = written(model, prompts, GREEDY, most=20)
+    together = written(model, prompts, GREEDY, max_tokens=20)
     assert together == [by_hand(model, prompt, GREEDY, 20) for prompt in prompts]
 
 
@@ -112,8 +112,8 @@ def test_end_stops_a_row_and_the_others_go_on() -> None:
     end = alone[0][4]  # let a token that some of them come to mean the end
     expected = [row[: row.index(end)] if end in row else row for row in alone]
     assert len({len(row) for row in expected}) > 1
-    assert written(model, prompts, GREEDY, most=12, end=end) == expected
-    steps = list(generate(model, prompts[:1], GREEDY, most=12, end=end))
+    assert written(model, prompts, GREEDY, max_tokens=12, end=end) == expected
+    steps = list(generate(model, prompts[:1], GREEDY, max_tokens=12, end=end))
     assert steps[-1] == [None]
     assert len(steps) == len(expected[0]) + 1  # nothing is computed once all have ended
 
@@ -123,10 +123,10 @@ def test_what_must_never_appear_does_not() -> None:
     model = model_of()
     never = [0, 3, 4, 8, 11]
     for how in (GREEDY, Sampling(5.0), Sampling(0.0, repetition_penalty=3.0)):
-        (got,) = written(model, [prompt_of(4)], how, most=25, never=never, seed=1)
+        (got,) = written(model, [prompt_of(4)], how, max_tokens=25, never=never, seed=1)
         assert not set(got) & set(never)
         assert got == by_hand(model, prompt_of(4), how, 25, never=never, seed=1)
-    (free,) = written(model, [prompt_of(4)], Sampling(5.0), most=60, seed=1)
+    (free,) = written(model, [prompt_of(4)], Sampling(5.0), max_tokens=60, seed=1)
     assert set(free) & set(never)
 
 
@@ -134,9 +134,9 @@ def test_the_penalty_remembers_prompt_and_text() -> None:
     """Without mercy: a token that was there before scores next to 0 or far below it; a new one above 0 wins."""
     for encoder in ("gru", "transformer"):
         model, prompt = model_of(encoder), [1, 2, 3]
-        (got,) = written(model, [prompt], Sampling(0.0, repetition_penalty=100.0), most=8)
+        (got,) = written(model, [prompt], Sampling(0.0, repetition_penalty=100.0), max_tokens=8)
         assert got == by_hand(model, prompt, Sampling(0.0, repetition_penalty=100.0), 8)
-        (free,) = written(model, [prompt], GREEDY, most=8)
+        (free,) = written(model, [prompt], GREEDY, max_tokens=8)
         assert len(set(got)) > len(set(free))
         assert got[0] not in prompt
 
@@ -144,7 +144,7 @@ def test_the_penalty_remembers_prompt_and_text() -> None:
 def test_seeds_reproduce_and_leave_others_random_numbers_alone() -> None:
     model = model_of()
     before = torch.random.get_rng_state()
-    one, again, other = (written(model, [prompt_of(3)], Sampling(), most=12, seed=seed) for seed in (1, 1, 2))
+    one, again, other = (written(model, [prompt_of(3)], Sampling(), max_tokens=12, seed=seed) for seed in (1, 1, 2))
     assert one == again != other
     assert torch.equal(torch.random.get_rng_state(), before)
 
@@ -152,7 +152,7 @@ def test_seeds_reproduce_and_leave_others_random_numbers_alone() -> None:
 def test_generating_changes_nothing() -> None:
     model = model_of()
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    written(model, [prompt_of(3)], Sampling(), most=30)
+    written(model, [prompt_of(3)], Sampling(), max_tokens=30)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
@@ -162,7 +162,7 @@ def test_a_context_of_one() -> None:
     text = [5]
     for _ in range(6):
         text.append(int(model(torch.tensor([text[-1:]]))[0, -1].argmax()))
-    assert written(model, [[5]], GREEDY, most=6) == [text[1:]]
+    assert written(model, [[5]], GREEDY, max_tokens=6) == [text[1:]]
 
 
 @every_model
@@ -186,6 +186,6 @@ def test_guesses(flags: dict[str, Any]) -> None:
 
 
 def test_inference_mode_stays_inside() -> None:
-    steps = generate(model_of(), [[1, 5]], GREEDY, most=3)
+    steps = generate(model_of(), [[1, 5]], GREEDY, max_tokens=3)
     next(steps)
     assert not torch.is_inference_mode_enabled()

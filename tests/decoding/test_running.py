@@ -35,7 +35,7 @@ def test_fixed_room_gives_what_computing_the_past_again_gives(flags: dict[str, A
     finish(batch, texts)
     assert batch.state.in_place
     for row, request in enumerate(requests):
-        assert texts[row] == by_hand(model, request.prompt, request.how, request.most, seed=request.seed)
+        assert texts[row] == by_hand(model, request.prompt, request.sampling, request.max_tokens, seed=request.seed)
 
 
 @pytest.mark.sample(3)
@@ -52,11 +52,11 @@ def test_rows_join_and_leave_and_change_nothing_of_others(flags: dict[str, Any])
         for row, one in batch.step().items():
             texts[row].append(one.token)
     assert batch.free == [1]
-    assert texts.pop(1) == by_hand(model, short.prompt, short.how, 4, seed=6)
+    assert texts.pop(1) == by_hand(model, short.prompt, short.sampling, 4, seed=6)
     batch.join({1: late})
     finish(batch, texts)
-    assert texts[0] == by_hand(model, long.prompt, long.how, 25, seed=5)
-    assert texts[1] == by_hand(model, late.prompt, late.how, 12, seed=7)
+    assert texts[0] == by_hand(model, long.prompt, long.sampling, 25, seed=5)
+    assert texts[1] == by_hand(model, late.prompt, late.sampling, 12, seed=7)
     assert batch.free == [0, 1]
 
 

@@ -161,7 +161,7 @@ def expected(what: dict[str, Any]) -> Any:
     if answers is None:
         if not model.encoder.causal:
             return AnyStart("[")
-        steps = generate(model, [[LETTERS.start, *LETTERS.encode("A")]], Sampling(0.0), most=20, end=LETTERS.end,
+        steps = generate(model, [[LETTERS.start, *LETTERS.encode("A")]], Sampling(0.0), max_tokens=20, end=LETTERS.end,
                          never=LETTERS.never(LETTERS.vocab_size))  # fmt: skip
         ids = [token for (token,) in steps if token is not None]
         return AnyStart(LETTERS.decode([*LETTERS.encode("A"), *ids]))

@@ -121,7 +121,7 @@ def test_a_language_model_scores_and_writes_in_it(flags: dict[str, Any], precisi
         for place in range(12):
             steps.append(lower.head(lower.extend(ids[:, place : place + 1], state)))
         assert off(torch.cat(steps, 1).float(), scores) < 0.1
-    for tokens in generate(lower, [prompt_of(3), prompt_of(5)], GREEDY, most=6):
+    for tokens in generate(lower, [prompt_of(3), prompt_of(5)], GREEDY, max_tokens=6):
         assert all(token is not None and 0 <= token < VOCAB for token in tokens)
 
 

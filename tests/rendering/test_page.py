@@ -15,7 +15,7 @@ import pytest
 
 from glassformer import rendering
 from glassformer.rendering.panels import (
-    LARGEST,
+    KEPT_PER_ROW,
     MAX_WEIGHTS,
     Frames,
     Grid,
@@ -134,7 +134,7 @@ def test_what_the_page_holds_of_attention_is_bounded_for_all_moments_together() 
     few = held(MAX_WEIGHTS // weights.size)
     assert all(one == heads.packed()["weights"] for one in few)
     many = held(26)
-    assert all(one["kept"] == LARGEST for one in many)
+    assert all(one["kept"] == KEPT_PER_ROW for one in many)
     assert sum(len(b64decode(one["u8"])) for one in many) <= MAX_WEIGHTS
 
 

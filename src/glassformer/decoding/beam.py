@@ -57,36 +57,36 @@ def beam_search(
     model: Seq2Seq,
     source: Int[Tensor, "N S"],
     mask: Bool[Tensor, "N S"] | None,
-    how: Search,
+    search: Search,
     marks: Marks,
-    most: Sequence[int],
+    max_tokens: Sequence[int],
     *,
     fixed: bool | None = None,
     watch: Watch | None = None,
 ) -> list[list[Hypothesis]]:
-    """Return the `how.best` texts of each source, best first by score / length ** length_penalty (END counts).
+    """Return the `search.best` texts of each source, best first by score / length ** length_penalty (END counts).
 
-    The search follows the `how.beam` best continuations. A continuation that ends leaves its place empty. The greedy
+    The search follows the `search.beam` best continuations. A continuation that ends leaves its place empty. The greedy
     path always keeps a place, so that a beam never finds a worse text than greedy search, and a beam of 1 is greedy.
 
-    - `most`: maximum number of tokens per source, END included, limited by the decoder's context;
+    - `max_tokens`: maximum number of tokens per source, END included, limited by the decoder's context;
     - `fixed`: see `RunningBatch`;
     - `watch`: called at every step, which disables replaying of recorded steps.
     """
     if not len(source):
         return []
-    allowed = decoder_room(model, most, marks)
-    search = _Search(model, allowed, how, [marks.end], watch)
+    allowed = decoder_room(model, max_tokens, marks)
+    tracker = _Search(model, allowed, search, [marks.end], watch)
     room = len(marks.opening) - 1 + max(allowed)
     state = model.init_state(model.encode(source, mask), room)
     tokens = torch.tensor(list(marks.opening), device=source.device).expand(len(source), -1)
-    return _Beams(search, model, state, marks.never, fixed).run(tokens, room)
+    return _Beams(tracker, model, state, marks.never, fixed).run(tokens, room)
 
 
-def decoder_room(model: Seq2Seq, most: Sequence[int], marks: Marks) -> list[int]:
-    """Return the number of tokens that may follow the opening: at most `most`, within the decoder's context."""
+def decoder_room(model: Seq2Seq, max_tokens: Sequence[int], marks: Marks) -> list[int]:
+    """Return the number of tokens that may follow the opening: at most `max_tokens`, within the decoder's context."""
     limit = None if model.decoder.limit is None else max(1, model.decoder.limit - len(marks.opening) + 1)
-    return [count if limit is None else min(count, limit) for count in most]
+    return [count if limit is None else min(count, limit) for count in max_tokens]
 
 
 @torch.inference_mode()
@@ -95,7 +95,7 @@ def beam_continuation(
     prompt: Sequence[int],
     *,
     beam: int,
-    most: int,
+    max_tokens: int,
     ends: Collection[int] = (),
     never: Sequence[int] = (),
     fixed: bool | None = None,
@@ -103,12 +103,12 @@ def beam_continuation(
 ) -> Hypothesis:
     """Return the best continuation of a prompt by score / length; a beam of 1 is greedy.
 
-    - `most`: maximum number of tokens, END included. The prompt and all but the last token must fit the context;
+    - `max_tokens`: maximum number of tokens, END included. The prompt and all but the last token must fit the context;
     - `ends`: ids that end a text;
     - `watch`: see `beam_search`.
     """
-    search = _Search(model, [most], Search(beam), ends, watch)
-    room = len(prompt) + most - 1
+    search = _Search(model, [max_tokens], Search(beam), ends, watch)
+    room = len(prompt) + max_tokens - 1
     beams = _Beams(search, model, model.init_state(1, room), never, fixed)
     ((best,),) = beams.run(torch.tensor([list(prompt)], device=device_of(model)), room)
     return best
@@ -187,21 +187,21 @@ class _Search:
     def __init__(
         self,
         model: Seq2Seq | LanguageModel,
-        most: list[int],
-        how: Search,
+        max_tokens: list[int],
+        search: Search,
         ends: Collection[int],
         watch: Watch | None,
     ) -> None:
-        device, dtype, beam = device_of(model), score_dtype(model), how.beam
-        self.beam, self.best, self.watch = beam, how.best, watch
+        device, dtype, beam = device_of(model), score_dtype(model), search.beam
+        self.beam, self.best, self.watch = beam, search.best, watch
         self.ends = torch.tensor(sorted(ends), dtype=torch.long, device=device)
-        count = len(most)
-        powers = [float(length) ** how.length_penalty for length in range(max(most) + 1)]
+        count = len(max_tokens)
+        powers = [float(length) ** search.length_penalty for length in range(max(max_tokens) + 1)]
         self.divisors = torch.tensor(powers, dtype=dtype, device=device)
         """Divisor of a score by length."""
         self.who = torch.arange(count, device=device)
         """Numbers of the sources in the batch."""
-        self.most = torch.tensor(most, device=device)
+        self.max_tokens = torch.tensor(max_tokens, device=device)
         self.living: Float[Tensor, "n K"] = torch.zeros(count, beam, dtype=dtype, device=device)
         """Score of the hypothesis in each place; −∞ for an empty place."""
         self.greedy = torch.zeros(count, dtype=torch.long, device=device)
@@ -211,7 +211,7 @@ class _Search:
         """Whether each source in the batch is unfinished."""
         self.steps = torch.zeros(1, dtype=torch.long, device=device)
         """Number of steps, as a tensor of one axis: a 0-d index would synchronise with the device."""
-        self.tokens = torch.zeros(max(most), count, beam, dtype=torch.long, device=device)
+        self.tokens = torch.zeros(max(max_tokens), count, beam, dtype=torch.long, device=device)
         self.parents = torch.zeros_like(self.tokens)
         # finished texts of each source in the order of finishing; unfinished ones write to the unused last column
         self.finished = torch.zeros(count, dtype=torch.long, device=device)
@@ -231,12 +231,12 @@ class _Search:
         self.tokens[at], self.parents[at] = tokens, parents
         self.steps += 1
         taken = totals > -torch.inf
-        done = taken & (torch.isin(tokens, self.ends) | (self.most[self.who] == self.steps).unsqueeze(1))
+        done = taken & (torch.isin(tokens, self.ends) | (self.max_tokens[self.who] == self.steps).unsqueeze(1))
         self._finish(totals, done)
         self.living.copy_(totals.masked_fill(done, -torch.inf))
         self.greedy_lives &= ~done.gather(1, self.greedy.unsqueeze(1)).squeeze(1)
         # further tokens cannot raise a score, and the length is bounded
-        reachable = self.living.amax(1) / self.divisors[self.most[self.who]]
+        reachable = self.living.amax(1) / self.divisors[self.max_tokens[self.who]]
         self.open.copy_(reachable > self.ranks[self.who, : self.beam].topk(self.best).values[:, -1])
         self.living.masked_fill_(~self.open.unsqueeze(1), -torch.inf)
         return parents, tokens

@@ -53,12 +53,12 @@ class Sampling:
         return self.temperature == 0
 
 
-def check_writing(how: Sampling, *, tokens: int, beam: int | None, seed: int) -> None:
+def check_writing(sampling: Sampling, *, tokens: int, beam: int | None, seed: int) -> None:
     """Raise `SettingError` for invalid options of `generate`."""
     if tokens < 1:
         raise SettingError(f"--tokens is {tokens}, but must be at least 1")
     check_range("--seed", seed, 0, MAX_SEED)
-    if beam is not None and how != Sampling():
+    if beam is not None and sampling != Sampling():
         raise SettingError("--beam cannot be combined with --greedy, --temperature, --top-k, --top-p or penalties")
     check_range("--beam", beam, 1, MAX_BEAM)
 

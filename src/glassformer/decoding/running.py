@@ -37,8 +37,8 @@ class Request:
 
     prompt: Sequence[int]
     """Token ids, at least one."""
-    how: Sampling
-    most: int
+    sampling: Sampling
+    max_tokens: int
     """Maximum number of tokens."""
     ends: Collection[int] = ()
     """Tokens that end it."""
@@ -78,7 +78,7 @@ class _Row:
 
     @property
     def wants_more(self) -> bool:
-        return not self.over and self.steps < self.request.most
+        return not self.over and self.steps < self.request.max_tokens
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class RunningBatch:
         self._logprob_ids = torch.zeros(rows, shown, dtype=torch.long, device=self.device)
         self._logprobs = torch.zeros(rows, shown, device=self.device)
         self._wants_logprobs = False
-        self._how = SamplingRows.of([GREEDY] * rows, self.device)
+        self._sampling = SamplingRows.of([GREEDY] * rows, self.device)
         self._plan = SamplingPlan.of([])
         self.state: State = model.init_state(rows, self.room)
         self._fixed = self.device.type == "cuda" if fixed is None else fixed
@@ -161,14 +161,14 @@ class RunningBatch:
             row = _Row(request, torch.Generator().manual_seed(request.seed), list(request.prompt))
             self.rows[number] = row
             self._drawn[number] = 0
-            if request.how.repetition_penalty != 1.0:
+            if request.sampling.repetition_penalty != 1.0:
                 self._seen[number] = False
                 self._seen[number, row.tokens] = True
             self._counts[number] = 0
-        settings = [GREEDY if row is None else row.request.how for row in self.rows]
+        settings = [GREEDY if row is None else row.request.sampling for row in self.rows]
         self._plan = SamplingPlan.of(settings)
         self._wants_logprobs = any(row is not None and row.request.logprobs for row in self.rows)
-        for values, new in zip(self._how, SamplingRows.of(settings, self.device), strict=True):
+        for values, new in zip(self._sampling, SamplingRows.of(settings, self.device), strict=True):
             values.copy_(new)
         self._read(list(requests))
 
@@ -200,7 +200,7 @@ class RunningBatch:
                     continue
                 row.tokens.append(one.token)
                 written[number] = one if row.request.logprobs else Written(one.token)
-                if one.token in row.request.ends or len(row.tokens) == len(row.request.prompt) + row.request.most:
+                if one.token in row.request.ends or len(row.tokens) == len(row.request.prompt) + row.request.max_tokens:
                     self.leave(number)
         return written
 
@@ -216,7 +216,7 @@ class RunningBatch:
             self._read(full)
         for number, row in enumerate(rows):
             if row is not None:
-                if row.steps % DRAWS == 0 and not row.request.how.greedy:
+                if row.steps % DRAWS == 0 and not row.request.sampling.greedy:
                     self._draws[number] = torch.rand(DRAWS, generator=row.generator)
                 row.steps += 1
         if self.state.in_place:
@@ -235,7 +235,7 @@ class RunningBatch:
         scores = self.model.head(features)
         allowed = scores.index_fill(-1, self._never, -torch.inf) if len(self._never) else scores
         draw = self._draws.gather(1, self._drawn) if self._plan.random else self._draws[:, :1]
-        tokens = choose(allowed, self._how, self._plan, draw, self._seen, self._counts)
+        tokens = choose(allowed, self._sampling, self._plan, draw, self._seen, self._counts)
         if self._plan.random:
             self._drawn.add_(1).remainder_(DRAWS)
         if self._plan.penalty:
@@ -304,9 +304,9 @@ class RunningBatch:
 def generate(
     model: LanguageModel,
     prompts: Sequence[Sequence[int]],
-    how: Sampling,
+    sampling: Sampling,
     *,
-    most: int,
+    max_tokens: int,
     end: int | Collection[int] | None = None,
     never: Sequence[int] = (),
     seed: int = 0,
@@ -318,8 +318,8 @@ def generate(
     model's context, generation continues from the last half of the tokens.
     """
     ends = frozenset() if end is None else frozenset([end] if isinstance(end, int) else end)
-    batch = RunningBatch(model, len(prompts), max(map(len, prompts)) + most, never=never)
-    batch.join({row: Request(prompt, how, most, ends, seed + row) for row, prompt in enumerate(prompts)})
+    batch = RunningBatch(model, len(prompts), max(map(len, prompts)) + max_tokens, never=never)
+    batch.join({row: Request(prompt, sampling, max_tokens, ends, seed + row) for row, prompt in enumerate(prompts)})
     while written := batch.step():
         tokens = {row: one.token for row, one in written.items()}
         yield [None if tokens.get(row) in ends else tokens.get(row) for row in range(len(prompts))]

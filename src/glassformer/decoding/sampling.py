@@ -36,12 +36,12 @@ class SamplingRows(NamedTuple):
     @staticmethod
     def of(rows: Sequence[Sampling], device: torch.device | str = "cpu") -> "SamplingRows":
         columns = (
-            [how.temperature for how in rows],
-            [how.top_k or 0 for how in rows],
-            [2.0 if how.top_p is None else max(how.top_p, MIN_TOP_P) for how in rows],
-            [how.repetition_penalty for how in rows],
-            [how.presence_penalty for how in rows],
-            [how.frequency_penalty for how in rows],
+            [sampling.temperature for sampling in rows],
+            [sampling.top_k or 0 for sampling in rows],
+            [2.0 if sampling.top_p is None else max(sampling.top_p, MIN_TOP_P) for sampling in rows],
+            [sampling.repetition_penalty for sampling in rows],
+            [sampling.presence_penalty for sampling in rows],
+            [sampling.frequency_penalty for sampling in rows],
         )
         return SamplingRows(*(torch.tensor(column, device=device).unsqueeze(1) for column in columns))
 
@@ -66,14 +66,14 @@ class SamplingPlan(NamedTuple):
     @staticmethod
     def of(rows: Iterable[Sampling]) -> "SamplingPlan":
         rows = list(rows)
-        random = [how for how in rows if not how.greedy]
+        random = [sampling for sampling in rows if not sampling.greedy]
         return SamplingPlan(
             bool(random),
-            max((how.top_k or 0 for how in random), default=0),
-            all(how.top_k is not None for how in random),
-            any(how.top_p is not None for how in random),
-            any(how.repetition_penalty != 1.0 for how in rows),
-            any(how.presence_penalty or how.frequency_penalty for how in rows),
+            max((sampling.top_k or 0 for sampling in random), default=0),
+            all(sampling.top_k is not None for sampling in random),
+            any(sampling.top_p is not None for sampling in random),
+            any(sampling.repetition_penalty != 1.0 for sampling in rows),
+            any(sampling.presence_penalty or sampling.frequency_penalty for sampling in rows),
         )
 
 
@@ -84,19 +84,21 @@ def penalise(scores: Scores, seen: Flags, penalty: Column) -> Scores:
 
 
 def _penalised(
-    scores: Scores, how: SamplingRows, plan: SamplingPlan, seen: Flags | None, counts: Scores | None
+    scores: Scores, settings: SamplingRows, plan: SamplingPlan, seen: Flags | None, counts: Scores | None
 ) -> Scores:
     scores = scores.float()
     if seen is not None and plan.penalty:
-        scores = penalise(scores, seen, how.repetition_penalty)
+        scores = penalise(scores, seen, settings.repetition_penalty)
     if counts is not None and plan.counts:
-        scores = scores - how.presence_penalty * (counts > 0) - how.frequency_penalty * counts  # as OpenAI's API does
+        scores = (
+            scores - settings.presence_penalty * (counts > 0) - settings.frequency_penalty * counts
+        )  # as OpenAI's API does
     return scores
 
 
-def keep_top_k(scores: Scores, k: Int[Tensor, "B 1"], most: int) -> Scores:
-    """Set all but the k highest scores to −∞; ties do not add tokens. `most` is the largest k; k = 0 keeps all."""
-    highest = scores.topk(min(most, scores.shape[-1]), -1).indices
+def keep_top_k(scores: Scores, k: Int[Tensor, "B 1"], max_k: int) -> Scores:
+    """Set all but the k highest scores to −∞; ties do not add tokens. `max_k` is the largest k; k = 0 keeps all."""
+    highest = scores.topk(min(max_k, scores.shape[-1]), -1).indices
     among = torch.arange(highest.shape[-1], device=scores.device) < k
     kept = torch.zeros_like(scores, dtype=torch.bool).scatter(-1, highest, among)
     return scores.masked_fill(~(kept | (k == 0)), -torch.inf)
@@ -118,25 +120,25 @@ def temper(scores: Scores, temperature: Column) -> Scores:
 
 
 def distribution(
-    scores: Scores, how: SamplingRows, plan: SamplingPlan, seen: Flags | None = None, counts: Scores | None = None
+    scores: Scores, settings: SamplingRows, plan: SamplingPlan, seen: Flags | None = None, counts: Scores | None = None
 ) -> Scores:
     """Return the probabilities to sample from; greedy rows have probability 1 at the highest score."""
-    scores = _penalised(scores, how, plan, seen, counts)
+    scores = _penalised(scores, settings, plan, seen, counts)
     certain = torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0)
     if not plan.random:
         return certain
-    greedy = how.temperature == 0
-    scores = temper(scores, how.temperature)
+    greedy = settings.temperature == 0
+    scores = temper(scores, settings.temperature)
     if plan.top_k:
-        scores = keep_top_k(scores, how.top_k, plan.top_k)
+        scores = keep_top_k(scores, settings.top_k, plan.top_k)
     if plan.top_p:
-        scores = keep_top_p(scores, how.top_p)
+        scores = keep_top_p(scores, settings.top_p)
     return torch.where(greedy, certain, scores.softmax(-1))
 
 
 def choose(
     scores: Scores,
-    how: SamplingRows,
+    settings: SamplingRows,
     plan: SamplingPlan,
     draw: Column,
     seen: Flags | None = None,
@@ -146,20 +148,20 @@ def choose(
 
     `seen` marks tokens of the prompt and the text; `counts` has how often each token was generated.
     """
-    scores = _penalised(scores, how, plan, seen, counts)
+    scores = _penalised(scores, settings, plan, seen, counts)
     if not plan.random:
         return scores.argmax(-1)
     if not plan.only_top_k or plan.top_k >= scores.shape[-1]:
-        return _drawn(distribution(scores, how, plan), draw)
+        return _drawn(distribution(scores, settings, plan), draw)
     # only these tokens can be chosen, and few numbers are fast to process
     highest, ids = scores.topk(plan.top_k, -1)
     ranks = torch.arange(plan.top_k, device=scores.device)
-    kept = ranks < torch.where(how.temperature == 0, 1, how.top_k)
-    highest = temper(highest, how.temperature).masked_fill(~kept, -torch.inf)
+    kept = ranks < torch.where(settings.temperature == 0, 1, settings.top_k)
+    highest = temper(highest, settings.temperature).masked_fill(~kept, -torch.inf)
     probabilities = highest.softmax(-1)
     if plan.top_p:
         before = probabilities.cumsum(-1) - probabilities
-        probabilities = highest.masked_fill(before >= how.top_p, -torch.inf).softmax(-1)
+        probabilities = highest.masked_fill(before >= settings.top_p, -torch.inf).softmax(-1)
     ids, order = ids.sort(-1)
     return ids.gather(-1, _drawn(probabilities.gather(-1, order), draw).unsqueeze(-1)).squeeze(-1)
 

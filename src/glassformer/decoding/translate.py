@@ -51,7 +51,7 @@ def marks_of(tokenizer: Tokenizer, model: Seq2Seq) -> Marks:
 def translate(
     model: Seq2Seq,
     sources: Sequence[Sequence[int]],
-    how: Search,
+    search: Search,
     marks: Marks,
     *,
     context: int,
@@ -61,18 +61,18 @@ def translate(
 
     `spread`: a function that applies another to all batches, such as one that shares them among processes.
     """
-    most_rows, most_tokens = ROWS_AT_ONCE, TOKENS_AT_ONCE
+    max_rows, max_source_tokens = ROWS_AT_ONCE, TOKENS_AT_ONCE
     if device_of(model).type == "cuda":
-        most_rows, most_tokens = max(1, GPU_SCORES_AT_ONCE // model.head.out_features), GPU_TOKENS_AT_ONCE
+        max_rows, max_source_tokens = max(1, GPU_SCORES_AT_ONCE // model.head.out_features), GPU_TOKENS_AT_ONCE
 
-    def search(rows: Rows) -> Best:
+    def translate_batch(rows: Rows) -> Best:
         ids, mask = _padded([sources[row] for row in rows], device_of(model))
-        most = [longest_translation(len(sources[row]), context) for row in rows]
-        find = beam_search if how.sampling is None else sample_translations
-        return find(model, ids, mask, how, marks, most)
+        max_tokens = [longest_translation(len(sources[row]), context) for row in rows]
+        find = beam_search if search.sampling is None else sample_translations
+        return find(model, ids, mask, search, marks, max_tokens)
 
-    batches = _batches([len(source) for source in sources], how.beam, most_rows, most_tokens)
-    results = spread(counted_batches(batches, len, len(sources), "text"), search)
+    batches = _batches([len(source) for source in sources], search.beam, max_rows, max_source_tokens)
+    results = spread(counted_batches(batches, len, len(sources), "text"), translate_batch)
     by_row = dict(zip(itertools.chain(*batches), itertools.chain(*results), strict=True))
     return [by_row[row] for row in range(len(sources))]
 
@@ -82,25 +82,25 @@ def sample_translations(
     model: Seq2Seq,
     source: Int[Tensor, "N S"],
     mask: Bool[Tensor, "N S"] | None,
-    how: Search,
+    search: Search,
     marks: Marks,
-    most: Sequence[int],
+    max_tokens: Sequence[int],
 ) -> Best:
-    """Draw `how.best` translations of each source and return them best first, by the rank that beam search uses.
+    """Draw `search.best` translations of each source and return them best first, ranked as in beam search.
 
-    The random numbers of a translation depend on its seed alone, not on the other sources of the batch. `most`: maximum
-    number of tokens for each source, END included.
+    The random numbers of a translation depend on its seed alone, not on the other sources of the batch. `max_tokens`
+    has the maximum number of tokens for each source, END included.
     """
-    assert how.sampling is not None
-    device, samples, (opening, end, never) = source.device, how.best, marks
-    room = decoder_room(model, most, marks)
+    assert search.sampling is not None
+    device, samples, (opening, end, never) = source.device, search.best, marks
+    room = decoder_room(model, max_tokens, marks)
     limits = torch.tensor(room, device=device).repeat_interleave(samples)
     state = model.init_state(model.encode(source, mask), len(opening) - 1 + max(room))
     features = model.extend(torch.tensor(list(opening), device=device).expand(len(source), -1), state)
     scores = model.head(features[:, -1]).repeat_interleave(samples, 0)
     state = state.expand_beams(samples)
-    settings, plan = SamplingRows.of([how.sampling] * len(scores), device), SamplingPlan.of([how.sampling])
-    draws = _draws(range(how.seed, how.seed + samples), len(source), device)
+    settings, plan = SamplingRows.of([search.sampling] * len(scores), device), SamplingPlan.of([search.sampling])
+    draws = _draws(range(search.seed, search.seed + samples), len(source), device)
     written = torch.full((max(room), len(scores)), end, device=device)
     dtype = score_dtype(model)
     totals = torch.zeros(len(scores), dtype=dtype, device=device)
@@ -124,7 +124,9 @@ def sample_translations(
     texts = zip(written.T.tolist(), limits.tolist(), totals.tolist(), strict=True)
     drawn = [_hypothesis(ids[:limit], end, total) for ids, limit, total in texts]
     by_source = (drawn[first : first + samples] for first in range(0, len(drawn), samples))
-    return [sorted(some, key=lambda one: -one.rank(how.length_penalty)) for some in by_source]
+    return [
+        sorted(hypotheses, key=lambda hypothesis: -hypothesis.rank(search.length_penalty)) for hypotheses in by_source
+    ]
 
 
 def _draws(seeds: Iterable[int], sources: int, device: torch.device) -> Iterator[Float[Tensor, "B 1"]]:
@@ -146,13 +148,13 @@ def _hypothesis(ids: list[int], end: int, total: float) -> Hypothesis:
     return Hypothesis(ids[: ids.index(end)] if ended else ids, total, ended)
 
 
-def _batches(lengths: list[int], beam: int, most_rows: int, most_tokens: int) -> list[Rows]:
+def _batches(lengths: list[int], beam: int, max_rows: int, max_source_tokens: int) -> list[Rows]:
     """Return batches of sources, longest first, so that insufficient memory shows at once."""
     batches: list[Rows] = []
     for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
         last = batches[-1] if batches else []
         rows = (len(last) + 1) * beam
-        if not last or rows > most_rows or rows * lengths[last[0]] > most_tokens:
+        if not last or rows > max_rows or rows * lengths[last[0]] > max_source_tokens:
             batches.append([row])
         else:
             last.append(row)

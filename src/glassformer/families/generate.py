@@ -78,11 +78,11 @@ class Writer(Generates):
         limit, never = self.model.encoder.limit, self.never_written
         if beam is not None:
             read, most = within_context(limit, ids, tokens)
-            best = beam_continuation(self.model, read, beam=beam, most=most, ends=ends, never=never)
+            best = beam_continuation(self.model, read, beam=beam, max_tokens=most, ends=ends, never=never)
             return Writing(draft, iter(best.ids))
         if limit is not None and len(ids) + tokens > limit + 1:
             say(f"past the model's context of {limit} tokens, only the last half of the text is kept")
-        chosen = generate(self.model, [ids], how, most=tokens, end=ends, never=never, seed=seed)
+        chosen = generate(self.model, [ids], how, max_tokens=tokens, end=ends, never=never, seed=seed)
         return Writing(draft, (token for (token,) in chosen))
 
     def draft(

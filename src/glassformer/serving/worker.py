@@ -265,7 +265,7 @@ class Worker:
             ended = written.token in ticket.draft.request.ends
             ticket.count += 1
             text = "" if ended else ticket.draft.push(written.token)
-            full = ticket.count == ticket.draft.request.most
+            full = ticket.count == ticket.draft.request.max_tokens
             finish: str | None = None
             if ended or full or ticket.draft.stopped:
                 text += ticket.draft.end()  # which may hold a stop string too

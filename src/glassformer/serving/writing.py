@@ -244,7 +244,7 @@ async def write(server: Server, http: HttpRequest, shape: Shape) -> Response:
         return deliver
 
     tickets = [Ticket(one.draft, deliver_to(index)) for index, one in enumerate(texts)]
-    if all(one.draft.request.most for one in texts):
+    if all(one.draft.request.max_tokens for one in texts):
         await server.use(name, lambda worker: worker.write(tickets))
     else:  # only the prompts are asked about
         for ticket in tickets:

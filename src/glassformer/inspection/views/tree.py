@@ -246,7 +246,7 @@ def beam_tree(loaded: Any, text: str, how: Search = DEFAULT_SEARCH, *, tokens: i
     else:
         read, most = within_context(model.encoder.limit, loaded.prompt_ids(text), tokens)
         ends = list(roles.ends)
-        best = [beam_continuation(model, read, beam=how.beam, most=most, ends=ends, never=never, watch=recorder)]
+        best = [beam_continuation(model, read, beam=how.beam, max_tokens=most, ends=ends, never=never, watch=recorder)]
     return _judged(recorder.tree, best, ends, most, how)
 
 

@@ -187,7 +187,9 @@ def uses(family: Family, loaded: Any, part: Any) -> Iterator[object]:
 def language_uses(family: LanguageFamily, loaded: LoadedLanguageModel, part: TextPart) -> Iterator[object]:
     start = loaded.tokenizer.start
     prompt = [0 if start is None else start]
-    return generate(loaded.model, [prompt], Sampling(), most=WARM_UP + TIMED, never=list(loaded.tokenizer.specials))
+    return generate(
+        loaded.model, [prompt], Sampling(), max_tokens=WARM_UP + TIMED, never=list(loaded.tokenizer.specials)
+    )
 
 
 @uses.register
