@@ -267,9 +267,8 @@ class Recurrent(Brick, nn.Module):
             if name.startswith("bias_hh"):
                 delattr(self.cell, name)
                 self.cell.register_buffer(name, None, persistent=False)
-                setattr(
-                    self.cell, name, torch.zeros_like(bias, requires_grad=False)
-                )  # updates torch's list of weights too
+                # `setattr` also updates torch's list of weights.
+                setattr(self.cell, name, torch.zeros_like(bias, requires_grad=False))
 
     def init_state(self, batch: int) -> Hidden:
         return tuple(state.unsqueeze(1).expand(-1, batch, -1).contiguous() for state in self.first)

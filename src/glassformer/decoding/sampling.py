@@ -90,9 +90,8 @@ def _penalised(
     if seen is not None and plan.penalty:
         scores = penalise(scores, seen, settings.repetition_penalty)
     if counts is not None and plan.counts:
-        scores = (
-            scores - settings.presence_penalty * (counts > 0) - settings.frequency_penalty * counts
-        )  # as OpenAI's API does
+        # as in OpenAI's API
+        scores = scores - settings.presence_penalty * (counts > 0) - settings.frequency_penalty * counts
     return scores
 
 

@@ -124,9 +124,7 @@ def sample_translations(
     texts = zip(written.T.tolist(), limits.tolist(), totals.tolist(), strict=True)
     drawn = [_hypothesis(ids[:limit], end, total) for ids, limit, total in texts]
     by_source = (drawn[first : first + samples] for first in range(0, len(drawn), samples))
-    return [
-        sorted(hypotheses, key=lambda hypothesis: -hypothesis.rank(search.length_penalty)) for hypotheses in by_source
-    ]
+    return [sorted(texts, key=lambda text: -text.rank(search.length_penalty)) for texts in by_source]
 
 
 def _draws(seeds: Iterable[int], sources: int, device: torch.device) -> Iterator[Float[Tensor, "B 1"]]:

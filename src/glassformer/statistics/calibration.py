@@ -97,7 +97,5 @@ def threshold_for(confidence: Float[Array, " N"], right: Bool[Array, " N"], accu
     reached = np.flatnonzero(accuracies[last] >= accuracy - 1e-12)
     if not len(reached):
         return None
-    last_reached = reached[-1]
-    return Threshold(
-        float(-values[last_reached]), float(shares[last[last_reached]]), float(accuracies[last[last_reached]])
-    )
+    best = reached[-1]
+    return Threshold(float(-values[best]), float(shares[last[best]]), float(accuracies[last[best]]))

@@ -48,11 +48,8 @@ def _chrf(records: Records) -> Interval:
     metric = CHRF()
 
     def score(records: Records) -> float:
-        return float(
-            metric.corpus_score(
-                [record["output"] for record in records], [[record["target"] for record in records]]
-            ).score
-        )
+        outputs, targets = ([record[key] for record in records] for key in ("output", "target"))
+        return float(metric.corpus_score(outputs, [targets]).score)
 
     groups = mean_interval([score(records[first::GROUPS]) for first in range(min(GROUPS, len(records)))])
     value = score(records)

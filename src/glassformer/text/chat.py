@@ -20,7 +20,7 @@ MAX_CHARS = 4_000_000
 """Maximum number of characters that a template may write."""
 CPU_SECONDS = 5
 """CPU time limit of a template."""
-TIMEOUT_SECONDS = 60
+TIMEOUT = 60
 """Wall-clock limit; starting a process can take long on a busy machine."""
 PRIVATE = range(0xF0000, 0xFFFFE)
 """Private-use code points that replace the names of special tokens while a template is rendered."""
@@ -49,11 +49,9 @@ def render_chat(template: str, messages: Sequence[Message], *, specials: Mapping
     }
     command, request_bytes = [sys.executable, "-P", str(PROGRAM)], json.dumps(request, default=dict).encode()
     try:
-        process = subprocess.run(
-            command, input=request_bytes, capture_output=True, timeout=TIMEOUT_SECONDS, check=False
-        )
+        process = subprocess.run(command, input=request_bytes, capture_output=True, timeout=TIMEOUT, check=False)
     except subprocess.TimeoutExpired:
-        raise DataError(f"the chat template wrote nothing within {TIMEOUT_SECONDS} s: it does not end") from None
+        raise DataError(f"the chat template wrote nothing within {TIMEOUT} s: it does not end") from None
     try:
         answer = json.loads(process.stdout)
     except ValueError:

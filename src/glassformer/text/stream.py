@@ -76,10 +76,8 @@ class Stops:
             before, self._held = self._held[: min(ends)[1]], ""
             return before
         sizes = range(min(self._longest, len(self._held)), 0, -1)
-        held_chars = next(
-            (size for size in sizes if any(stop.startswith(self._held[-size:]) for stop in self.stops)), 0
-        )
-        cut = len(self._held) - held_chars
+        size = next((size for size in sizes if any(stop.startswith(self._held[-size:]) for stop in self.stops)), 0)
+        cut = len(self._held) - size
         safe, self._held = self._held[:cut], self._held[cut:]
         return safe
 
