@@ -15,7 +15,10 @@ MIN_REPETITION_PENALTY, MAX_REPETITION_PENALTY = 0.01, 100.0
 
 
 def check_range(option: str, value: int | float | None, low: int | float, high: int | float, above: str = "") -> None:
-    """Raise `SettingError` for a value outside [low, high]; None is unset. `above` names the option with value `high`."""
+    """Raise `SettingError` for a value outside [low, high]; None is unset.
+
+    `above` names the option whose value is `high`.
+    """
     if value is not None and not low <= value <= high:
         least, most = (f"{limit:,}" if isinstance(limit, int) else f"{limit:g}" for limit in (low, high))
         given = f"{value}" if isinstance(value, int) else f"{value:g}"
