@@ -308,7 +308,7 @@ def _unchanged(tensors: Tensors) -> Tensors:
     return tensors
 
 
-def _written(entry: Entry, model: Transformer) -> Any:
+def _written(entry: Entry, model: Transformer) -> object:
     """Return a glassformer setting in the form of config.json."""
     value = getattr(model, entry.ours)
     if entry.kind == "epsilon":
