@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from glassformer.bricks.feed_forward import ACTIVATIONS
-from glassformer.config import sections
+from glassformer.config import model_section
 from helpers.support import ACTIVATIONS_WRITTEN_OUT, numbers, same
 
 
@@ -13,4 +13,4 @@ def test_formula(name: str) -> None:
 
 
 def test_every_name_of_the_settings_is_there() -> None:
-    assert set(ACTIVATIONS) == set(sections.ACTIVATIONS)
+    assert set(ACTIVATIONS) == set(model_section.ACTIVATIONS)

@@ -17,7 +17,7 @@ from glassformer.families.base import Processor
 from glassformer.families.labelling import LoadedPredictor
 from glassformer.families.language import LoadedLanguageModel
 from glassformer.models.modules import BagPredictor
-from glassformer.pipeline import training as train_verb
+from glassformer.pipeline import build as train_verb
 from glassformer.runs.run import Run
 from glassformer.tasks.answers import Answers, Classes
 from glassformer.verbs.train import Trained, train
