@@ -55,7 +55,7 @@ def test_measures_are_numbers_above_0(name: str) -> None:
 
 
 def test_time_in_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cost, "LONGEST_STEP", math.inf)
+    monkeypatch.setattr(cost, "MAX_STEP_SECONDS", math.inf)
     said: list[str] = []
     found = scaling(models="rnn,transformer", lengths=[4, 8, 16], parts="time", width=16, layers=1, say=said.append)
     numbers = found.to_dict()["time"]

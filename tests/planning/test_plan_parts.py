@@ -41,7 +41,7 @@ WRITING = "reverse:rows=300"
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compute, "SECONDS", 0.0)
+    monkeypatch.setattr(compute, "MIN_SECONDS", 0.0)
     move_clock(monkeypatch, "training.budget", "planning.compute")
 
 

@@ -267,7 +267,7 @@ def test_gradients_are_compared_where_asked_for() -> None:
     [
         (Squared, "gives "),
         (Renamed, "has no linear.bias, linear.weight and has other.bias, other.weight too many"),
-        (lambda width: 3, "Affine is no nn.Module"),
+        (lambda width: 3, "Affine is not an nn.Module"),
         (lambda: 3, "cannot be built"),
     ],
 )

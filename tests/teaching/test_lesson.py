@@ -138,7 +138,7 @@ def changes(x: Tensor) -> Tensor:
         ({"largest": None}, "still to be found: the largest head"),
         ({"largest": (2, 1)}, r"\(2, 1\) is not the largest head"),
         ({"Layer": Unlike}, "has no weight and has weights too many"),
-        ({"Layer": lambda width: 3}, "is no nn.Module"),
+        ({"Layer": lambda width: 3}, "is not an nn.Module"),
         ({"Layer": lambda: 3}, "cannot be built: raises TypeError"),
     ],
 )

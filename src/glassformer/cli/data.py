@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from glassformer.cli.options import Parser, run_action, settings_of
 from glassformer.cli.terminal.inputs import PAIR_FILES, show_result
-from glassformer.cli.terminal.show import print_json, say, show_table, show_text, visible
+from glassformer.cli.terminal.show import RowProgress, print_json, say, show_table, show_text, visible
 from glassformer.config.errors import Misuse
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ def list_sets(argv: list[str]) -> None:
         about = [{"name": name, "summary": info.summary, "parameters": dict(info.parameters)} for name, info in sets]
         print_json({"datasets": about})
         return
-    rows = [[name, info.summary, ",".join(f"{key}={value}" for key, value in info.parameters.items())]
-            for name, info in sets]  # fmt: skip
+    parameters = {name: ",".join(f"{key}={value}" for key, value in info.parameters.items()) for name, info in sets}
+    rows = [[name, info.summary, parameters[name]] for name, info in sets]
     show_table(["name", "what it is", "parameters"], rows, left=(0, 1, 2))
     say("parameters go behind the name: recall:distance=16,rows=5000")
     say("next: glassformer data show docstrings")
@@ -67,8 +67,6 @@ def describe(argv: list[str]) -> None:
 def check(argv: list[str]) -> None:
     options = CHECK.read(argv)
 
-    from glassformer.cli.terminal.show import RowProgress
-
     with RowProgress():
         config, rows = _infer(options)
 
@@ -79,7 +77,7 @@ def check(argv: list[str]) -> None:
 
 
 def _show_check(checked: "DataCheck") -> None:
-    """Print the counts of a check, the classes, the lengths of the texts, and everything that is odd."""
+    """Print counts, classes, lengths of texts and findings of a check."""
     show_table(["", "count"], [[name.replace("_", " "), f"{count:,}"] for name, count in checked.counts.items()])
     if checked.classes:
         rows = [[one.name, f"{one.count:,}", f"{one.share:.1%}"] for one in checked.classes[:MOST_ROWS]]
@@ -113,13 +111,11 @@ def show(argv: list[str]) -> None:
         print_json({**vars(batch), "rows": few, "ids": batch.ids[: options.rows], "answers": answers})
         return
     width = len(batch.rows[0])
-    size = f" of {width} tokens with padding"
+    size = f" of {width} tokens with padding" if batch.ids else ", the numbers of each as the model reads them"
     if batch.hidden:
         size = f" of {width} tokens; before ← those to guess, by their places"
     elif batch.answers is None:
         size = f" of {width - 1} tokens, each followed by its answer"
-    elif not batch.ids:
-        size = ", the numbers of each as the model reads them"
     show_text(f"batch {batch.step}: {len(batch.rows)} rows{size}", "bold")
     for number, row in enumerate(few):
         answer = "" if batch.answers is None else f"{visible(batch.answers[number])} ←  "

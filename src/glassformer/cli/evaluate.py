@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.options import Parser, arguments_of, settings_of
 from glassformer.cli.terminal.inputs import check_out, check_rows
-from glassformer.cli.terminal.show import print_json, say, say_next, show_table, show_text
+from glassformer.cli.terminal.show import RowProgress, print_json, say, say_next, show_table, show_text
 from glassformer.config.errors import Misuse
 from glassformer.config.messages import listening, silent
 from glassformer.config.resolve import flatten
@@ -20,16 +20,10 @@ if TYPE_CHECKING:
     from glassformer.tasks.base import Evaluation
 
 MOST_ROWS, MOST_COLUMNS = 40, 12
-"""Classes that a table on the screen can hold."""
+"""Maximum size of tables in the terminal."""
 
-PARSER = Parser(
-    "evaluate",
-    checks={
-        "file": check_rows,
-        "beam": lambda beam: Search(beam=beam),
-        "length_penalty": lambda penalty: Search(length_penalty=penalty),
-    },
-)
+SEARCH_CHECKS = {"beam": lambda beam: Search(beam=beam), "length_penalty": lambda value: Search(length_penalty=value)}
+PARSER = Parser("evaluate", checks={"file": check_rows, **SEARCH_CHECKS})
 
 
 def run(argv: list[str]) -> None:
@@ -47,7 +41,6 @@ def run(argv: list[str]) -> None:
         raise Misuse(f"--out {options.out} holds where the run is wrong, which --errors finds: add --errors")
     check_out(options.out, ENDINGS if with_errors else (".png", ".svg", ".pdf"))
 
-    from glassformer.cli.terminal.show import RowProgress
     from glassformer.families.evaluate import evaluate_run
     from glassformer.families.load import load
     from glassformer.families.requests import EvaluateOptions
@@ -58,9 +51,8 @@ def run(argv: list[str]) -> None:
     if with_errors:
         _show_errors(options, request)
         return
-    lower = None
-    if options.precision != "fp32":
-        lower = load(options.run, options.device, precision=options.precision, say=silent)
+    is_lower = options.precision != "fp32"
+    lower = load(options.run, options.device, precision=options.precision, say=silent) if is_lower else None
     with RowProgress():
         evaluation = evaluate_run(options.run, request, options.device).evaluation
         if lower is not None:
@@ -76,14 +68,13 @@ def run(argv: list[str]) -> None:
 
 
 def _beside(full: "Evaluation", lower: "Evaluation", precision: str) -> "Evaluation":
-    """What a run is worth in a lower precision, with what it is worth in fp32."""
+    """Return the evaluation in a lower precision, with that in fp32 among its details."""
     summary = f"in {precision}: {lower.summary}"
     return replace(lower, summary=summary, details={**lower.details, "fp32": {**full.metrics, "summary": full.summary}})
 
 
 def _show_errors(options: argparse.Namespace, request: "EvaluateOptions") -> None:
-    """The metrics as ever, and where the run is wrong."""
-    from glassformer.cli.terminal.show import RowProgress
+    """Print the metrics and the error analysis."""
     from glassformer.cli.terminal.view import show_view
     from glassformer.verbs.evaluate import evaluate_errors
 
@@ -137,7 +128,7 @@ def _show_metrics(evaluation: "Evaluation") -> None:
 
 
 def _differences(evaluation: "Evaluation") -> str:
-    """What a lower precision changes in each metric, first in the one that weights are chosen by."""
+    """Return how a lower precision changes each metric, the primary one first."""
     from glassformer.trials.results.metrics import QUALITY, titled
 
     metrics, full = evaluation.metrics, evaluation.details["fp32"]
@@ -146,7 +137,7 @@ def _differences(evaluation: "Evaluation") -> str:
 
 
 def _show_scores(what: str, by_name: dict[str, dict[str, float]], counted: str) -> None:
-    """Precision, recall and F1 of each class or label. `counted`: what there are so many of."""
+    """Print precision, recall and F1 of each class or label. `counted`: the name of the counted rows."""
     largest = sorted(by_name.items(), key=lambda item: -item[1][counted])[:MOST_ROWS]
     rows = []
     for name, scores in by_name.items() if len(by_name) <= MOST_ROWS else largest:

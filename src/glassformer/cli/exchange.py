@@ -14,7 +14,6 @@ EXPORT = Parser("export")
 def run_import(argv: list[str]) -> None:
     options = IMPORT.read(argv)
 
-    from glassformer.cli.terminal.show import RowProgress
     from glassformer.verbs.exchange import import_model
 
     command = f"glassformer import {shlex.join(argv)}"

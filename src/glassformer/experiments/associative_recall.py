@@ -1,9 +1,8 @@
-"""A letter and its digit, other pairs, and the letter again: what is remembered over a distance?"""
+"""Associative recall: a letter and its digit, other pairs, and the letter again. Which digit belongs to it?"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from string import ascii_lowercase, digits
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +17,7 @@ from glassformer.experiments.growth import Curve, Curves, Section, by_model, lin
 from glassformer.experiments.models import brief_training, same_size_models, sizes_of, train_briefly
 from glassformer.experiments.request import ScalingRequest
 from glassformer.models.build import build_language_model
+from glassformer.models.modules import TokenModel
 from glassformer.rendering.panels import Line, Lines
 from glassformer.tasks.base import Batch, Evaluation, Task
 
@@ -25,13 +25,13 @@ SIGNS = ascii_lowercase + digits + "?"
 DISTANCES = (1, 2, 4, 8, 16, 32, 64, 128)
 UPDATES, BATCH = 320, 16
 ROWS, HELD_OUT = 1000, 200
-"""Rows of each distance: to learn from, and to be asked."""
+"""Training rows and held-out rows per distance."""
 CHANCE = 1 / len(digits)
 
 
 @dataclass(frozen=True)
 class Questions(Batch):
-    """Rows of one distance; the last sign of each is what is asked for."""
+    """Rows of one distance. The last sign of each row is the answer."""
 
     ids: Int[Tensor, "B T"]
 
@@ -56,7 +56,7 @@ class Questions(Batch):
 
 
 class AssociativeRecall(Task):
-    """Only the last digit is asked for. The distances take turns, a batch each."""
+    """Predict the last digit of each row. The batches cycle through the distances."""
 
     steady = False
 
@@ -86,21 +86,21 @@ class AssociativeRecall(Task):
 
     @torch.no_grad()
     def evaluate(self, model: nn.Module, part: str, *, most: int | None = None) -> Evaluation:
-        """The part of the held-out rows that is answered rightly, over all distances."""
+        """Return the accuracy on held-out rows, over all distances."""
         right = self.accuracies(model)
         return Evaluation({"accuracy": sum(right) / len(right)}, "accuracy", lower_is_better=False)
 
     @torch.no_grad()
     def accuracies(self, model: nn.Module) -> list[float]:
-        """The part that is answered rightly, of each distance."""
+        """Return the accuracy per distance."""
         device = next(model.parameters()).device
         questions = [Questions(rows).tensors(device) for rows in self.asked.values()]
         return [float((_scores(model, inputs).argmax(-1) == answers).float().mean()) for inputs, answers in questions]
 
 
-def _scores(model: Any, inputs: Int[Tensor, "B T"]) -> Tensor:
-    scores: Tensor = model.head(model.features(inputs)[:, -1])
-    return scores
+def _scores(model: nn.Module, inputs: Int[Tensor, "B T"]) -> Tensor:
+    assert isinstance(model, TokenModel)
+    return torch.as_tensor(model.head(model.features(inputs)[:, -1]))
 
 
 def _encoded(rows: Iterable[str]) -> Int[Tensor, "N T"]:
@@ -123,7 +123,7 @@ def recall_part(plan: ScalingRequest, device: torch.device) -> Section:
 
 
 def recall_section(curves: Curves, *, updates: int, asked: int, chance: float) -> Section:
-    """`curves`: the part of the questions that is answered rightly, by distance."""
+    """Return the chart of accuracies by distance."""
     distances = [float(x) for x in next(iter(curves.values())).x]
     longest = distances[-1]
     chart = Lines(

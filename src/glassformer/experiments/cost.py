@@ -1,4 +1,4 @@
-"""What one model costs at one length, in time and memory, and how much of a gradient reaches a token far back."""
+"""Time and memory of a model by length of the text, and the gradient that reaches a distant token."""
 
 import math
 import statistics
@@ -18,39 +18,29 @@ from glassformer.config.model_section import ModelSettings
 from glassformer.experiments import growth
 from glassformer.experiments.models import count, same_size_models, sizes_of
 from glassformer.experiments.request import ScalingRequest
+from glassformer.models import counting
 from glassformer.models.build import build_language_model
-from glassformer.models.counting import (
-    multiplications,
-    path_length,
-    reach,
-    serial_additions,
-    serial_order,
-    serial_steps,
-    state_numbers,
-)
 from glassformer.models.modules import LanguageModel, device_of
 from glassformer.rendering.panels import Cell, Lines, Table
 
 VOCAB = 96
-"""Signs of the random texts: about the characters that people type."""
-LONGEST_STEP = 0.5
-"""Seconds, in the usual time: where the next step would take longer, longer texts are left out."""
+"""Vocabulary of the random texts, about the number of printable characters."""
+MAX_STEP_SECONDS = 0.5
+"""Longer texts are skipped if the next step would take longer, with the default --minutes."""
 FURTHEST = 256
 """Tokens of the texts that gradients go back through."""
 BYTES = 4
 """Bytes of a number."""
-REPEATS, MOST = 3, 15
-"""So often at least, and more often, up to so many times, what takes no time at all."""
-ENOUGH = 0.05
-"""Seconds of repeating after which the fewest are enough."""
-ENDLESS = 2**40
-"""Tokens of a text at which only the highest power of T counts."""
+REPEATS, MAX_REPEATS, ENOUGH_SECONDS = 3, 15, 0.05
+"""Minimum and maximum number of repeats; after ENOUGH_SECONDS, the minimum is enough."""
+LONG_TEXT = 2**40
+"""Tokens of a text for which only the highest power of T matters."""
 SERIAL: dict[str, Callable[[ModelSettings, int], Any]] = {
-    "serial_steps": serial_steps,
-    "serial_additions": serial_additions,
-    "path_length": path_length,
+    "serial_steps": counting.serial_steps,
+    "serial_additions": counting.serial_additions,
+    "path_length": counting.path_length,
 }
-"""Counts by length that no chart of times has; a path length of None means that there is no path."""
+"""Counts by length that have no chart; a path length of None means that there is no path."""
 COUNTED = (
     "model", "weights", "serial steps", "serial additions", "serial steps grow as", "path from first to last",
     "reaches back",
@@ -64,25 +54,24 @@ class Cost:
     """Medians in seconds, and bytes."""
 
     forward: float
-    """One pass over a text of T tokens."""
+    """Forward pass over a text of T tokens."""
     step: float
-    """Loss and gradients of it; the update that follows does not depend on T."""
+    """Loss and gradients, without the update, which does not depend on T."""
     token: float
-    """One more token after these, with what is kept of them."""
+    """One more token, with the state of the T tokens before it."""
     kept: int
-    """Bytes that the forward pass keeps for the gradients; on a CUDA GPU, the most that was held at once."""
+    """Bytes that the forward pass keeps for the gradients; on a CUDA GPU, the peak of a step."""
 
     def in_units(self) -> dict[str, float]:
-        """Return the numbers in the units of the charts' axes."""
-        seconds = {"forward": self.forward, "step": self.step, "token": self.token}
-        return {**{what: 1e3 * value for what, value in seconds.items()}, "kept": self.kept / 1e6}
+        """Return milliseconds and megabytes, the units of the charts' axes."""
+        return {name: value / 1e6 if name == "kept" else 1e3 * value for name, value in vars(self).items()}
 
 
 # --- time and memory ---
 
 
 def time_part(plan: ScalingRequest, device: torch.device) -> growth.Section:
-    """Time and memory by length, and beside them what the formulas say."""
+    """Measure time and memory by length, and count the same quantities by formula."""
     longest = plan.lengths[-1]
     models = same_size_models(plan.models, width=plan.width, layers=plan.layers, vocab=VOCAB, context=longest)
     curves: dict[str, dict[str, growth.Curve]] = {what: {} for what in growth.MEASURED}
@@ -94,17 +83,18 @@ def time_part(plan: ScalingRequest, device: torch.device) -> growth.Section:
         if why is not None:
             stopped[name] = why
         measured = {length: cost.in_units() for length, cost in costs.items()}
-        formulas = {length: _by_formula(settings, length) for length in plan.lengths}  # what is counted takes no time
+        formulas = {length: _by_formula(settings, length) for length in plan.lengths}  # counting takes no time
         for what, quantity in growth.MEASURED.items():
             values = formulas if quantity.counted else measured
             curves[what][name] = growth.Curve(list(map(float, values)), [value[what] for value in values.values()])
         orders[name] = _orders(settings)
         steps, additions, path = (number(settings, longest) for number in SERIAL.values())
-        back = growth.reach_text(reach(settings))
-        rows.append([growth.NAMES[name], weights, steps, additions, serial_order(settings), path or "none", back])
-    counted = Table(
-        title=f"Counted, at T = {longest:,}", columns=COUNTED, rows=rows, note=growth.sentence("note counted")
-    )
+        back = growth.reach_text(counting.reach(settings))
+        rows.append(
+            [growth.NAMES[name], weights, steps, additions, counting.serial_order(settings), path or "none", back]
+        )
+    note = growth.sentence("note counted")
+    counted = Table(title=f"Counted, at T = {longest:,}", columns=COUNTED, rows=rows, note=note)
     numbers = {
         "models": sizes_of(models),
         **{what: growth.plain(of_models) for what, of_models in curves.items()},
@@ -122,7 +112,7 @@ def time_part(plan: ScalingRequest, device: torch.device) -> growth.Section:
 def _costs_by_length(
     name: str, settings: ModelSettings, plan: ScalingRequest, device: torch.device
 ) -> tuple[dict[int, Cost], str | None]:
-    """The costs of longer and longer texts; and why no longer, if a step takes too long or too much."""
+    """Return the cost by length, and why longer texts were skipped (None if none was)."""
     model = build_language_model(settings, vocab=VOCAB, seed=plan.seed).to(device)
     costs: dict[int, Cost] = {}
     for length in plan.lengths:
@@ -135,25 +125,25 @@ def _costs_by_length(
         say(f"{name}, T = {length:,}: forward {1e3 * cost.forward:.1f} ms, with gradients {1e3 * cost.step:.1f} ms")
         costs[length] = cost
         longer = [other for other in plan.lengths if other > length]
-        if longer and cost.step * longer[0] / length > plan.of_time(LONGEST_STEP):
+        if longer and cost.step * longer[0] / length > plan.of_time(MAX_STEP_SECONDS):
             return costs, f"stopped after T = {length:,}, where a step took {cost.step:.2f} s (--minutes)"
     return costs, None
 
 
 def _by_formula(settings: ModelSettings, length: int) -> dict[str, float]:
-    """What is counted at one length."""
+    """Return the counted quantities at one length."""
     return {
-        "state": state_numbers(settings, length) * BYTES / 1e3,
-        "multiplications": multiplications(settings, vocab=VOCAB, tokens=length) / 1e6,
-        "serial": serial_steps(settings, length) + serial_additions(settings, length),
+        "state": counting.state_numbers(settings, length) * BYTES / 1e3,
+        "multiplications": counting.multiplications(settings, vocab=VOCAB, tokens=length) / 1e6,
+        "serial": counting.serial_steps(settings, length) + counting.serial_additions(settings, length),
     }
 
 
 def _orders(settings: ModelSettings) -> dict[str, int]:
-    """The power of T with which each number grows in the end, by the formulas."""
+    """Return the power of T with which each quantity grows for long texts, by the formulas."""
 
     def products(tokens: int) -> int:
-        return multiplications(settings, vocab=VOCAB, tokens=tokens)
+        return counting.multiplications(settings, vocab=VOCAB, tokens=tokens)
 
     whole = _order(products)
     return {
@@ -162,18 +152,18 @@ def _orders(settings: ModelSettings) -> dict[str, int]:
         "step": whole,
         "token": _order(lambda tokens: products(tokens + 1) - products(tokens)),
         "kept": 1,
-        "state": _order(lambda tokens: state_numbers(settings, tokens)),
-        "serial": _order(lambda tokens: serial_steps(settings, tokens)),
+        "state": _order(lambda tokens: counting.state_numbers(settings, tokens)),
+        "serial": _order(lambda tokens: counting.serial_steps(settings, tokens)),
     }
 
 
 def _order(number: Callable[[int], int]) -> int:
-    """p of T^p, for texts that are long beyond measure."""
-    return round(math.log2(number(2 * ENDLESS) / number(ENDLESS)))
+    """Return p of T^p for very long texts."""
+    return round(math.log2(number(2 * LONG_TEXT) / number(LONG_TEXT)))
 
 
 def measure(model: LanguageModel, tokens: int, *, vocab: int, seed: int) -> Cost:
-    """One text of so many random tokens, by itself; each number after a first try that is not counted."""
+    """Measure a text of random tokens, batch size 1; the first call of each kind is a warm-up."""
     device = device_of(model)
     ids = torch.randint(vocab, (1, tokens + 1), generator=torch.Generator().manual_seed(seed)).to(device)
     inputs, following = ids[:, :-1], ids[:, 1:]
@@ -189,7 +179,7 @@ def measure(model: LanguageModel, tokens: int, *, vocab: int, seed: int) -> Cost
     model.eval()
     with torch.inference_mode():
         forward = _median(lambda: model(inputs), device)
-        state = model.init_state(1, tokens + MOST + 1)
+        state = model.init_state(1, tokens + MAX_REPEATS + 1)
         model.extend(inputs, state)
         token = _median(lambda: model.head(model.extend(following[:, -1:], state)), device)
     model.train()
@@ -200,7 +190,7 @@ def measure(model: LanguageModel, tokens: int, *, vocab: int, seed: int) -> Cost
 
 
 def kept_bytes(model: LanguageModel, loss: Callable[[], Tensor]) -> int:
-    """What is set aside for the backward pass, weights not counted, and what is kept twice counted once."""
+    """Return the bytes that are saved for the backward pass, without weights; shared memory counts once."""
     weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
     sizes: dict[int, int] = {}
 
@@ -211,14 +201,14 @@ def kept_bytes(model: LanguageModel, loss: Callable[[], Tensor]) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        _loss = loss()  # while it lives, so do they: no place in memory is used twice
+        _loss = loss()  # keeps the saved tensors alive, so that no address is used twice
     return sum(sizes.values())
 
 
 def _median(act: Callable[[], object], device: torch.device) -> float:
     act()
     taken: list[float] = []
-    while len(taken) < REPEATS or (len(taken) < MOST and sum(taken) < ENOUGH):
+    while len(taken) < REPEATS or (len(taken) < MAX_REPEATS and sum(taken) < ENOUGH_SECONDS):
         _wait(device)
         began = time.perf_counter()
         act()
@@ -251,12 +241,12 @@ def gradient_part(plan: ScalingRequest, device: torch.device) -> growth.Section:
         sizes = gradient_by_distance(settings, vocab=VOCAB, tokens=FURTHEST, seed=plan.seed, device=device)
         curves[name] = growth.Curve([float(k) for k in range(len(sizes))], sizes.tolist())
         say(f"{name}: {FURTHEST - 1:,} tokens back {sizes[-1]:.2g} of the gradient is left")
-    section = gradient_section(curves, {name: reach(settings) for name, settings in models.items()})
+    section = gradient_section(curves, {name: counting.reach(settings) for name, settings in models.items()})
     return replace(section, numbers={"models": sizes_of(models), "gradient": growth.plain(curves)})
 
 
 def gradient_section(curves: growth.Curves, reaches: Mapping[str, int | None]) -> growth.Section:
-    """`curves`: the gradient's size k tokens back, as a part of that at the last token; 0 cannot be drawn."""
+    """Return the chart of gradients by distance, relative to the last token; zeros are not drawn."""
     furthest = int(max(curve.x[-1] for curve in curves.values()))
     chart = Lines(
         title="The gradient that reaches a token k back",
@@ -278,10 +268,10 @@ def gradient_section(curves: growth.Curves, reaches: Mapping[str, int | None]) -
 def gradient_by_distance(
     settings: ModelSettings, *, vocab: int, tokens: int, seed: int, device: torch.device, texts: int = TEXTS
 ) -> Float[Array, "T"]:
-    """‖∂y_T/∂x_(T−k)‖ for k = 0 … T − 1, x the encoder's inputs and y its outputs, as a part of that for k = 0.
+    """Return ‖∂y_T/∂x_(T−k)‖ relative to k = 0, for k = 0 … T − 1, with encoder inputs x and outputs y.
 
-    Along a random direction of the last output, root mean square over random texts. Every model starts by Xavier's
-    rule or torch's: blocks that start as the identity, as the Transformer's usually do, would pass on nothing at all.
+    The gradient is that of a random direction of the last output, root mean square over random texts. Models start with
+    Xavier's or torch's initialisation: blocks that start as the identity would pass on no gradient.
     """
     settings = settings.with_values(initialisation="xavier")
     model = build_language_model(settings, vocab=vocab, seed=seed).to(device).eval()

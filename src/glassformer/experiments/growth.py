@@ -1,10 +1,10 @@
-"""Curves by length, distance or position: lines, fitted powers, crossings, and the sections of the report on growth."""
+"""Curves by length, distance or position: fitted powers, crossings, and the sections of the report of `scaling`."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import takewhile
+from itertools import compress, takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +32,7 @@ Curves = Mapping[str, Curve]
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the whole: its panels, and what they say in a sentence or two."""
+    """Result of one part: its panels, and its finding in one or two sentences."""
 
     panels: Sequence[Panel]
     finding: str
@@ -41,7 +41,7 @@ class Section:
 
 
 def growth_view(sections: Sequence[Section], how: str) -> View:
-    """Return all parts under one title. `how`: the machine of the measurements, and their number."""
+    """Return the view of all parts. `how`: machine and number of the measurements."""
     findings = Words(title="In short", text="\n\n".join(section.finding for section in sections))
     panels = [panel for section in sections for panel in section.panels]
     return View("Growth with length", [findings, *panels], note=how)
@@ -61,8 +61,8 @@ def lines(curves: Curves, *, positive: bool = False, dots: bool = True) -> list[
     """Return a line per curve. `positive`: without the values that a logarithmic axis cannot show."""
     drawn = []
     for name, curve in curves.items():
-        points = [(x, y) for x, y in zip(curve.x, curve.y, strict=True) if y > 0 or not positive]
-        drawn.append(Line(name=named(name), x=[x for x, _ in points], y=[y for _, y in points], dots=dots))
+        shown = [y > 0 or not positive for y in curve.y]
+        drawn.append(Line(name=named(name), x=[*compress(curve.x, shown)], y=[*compress(curve.y, shown)], dots=dots))
     return drawn
 
 
@@ -80,16 +80,16 @@ def small(value: float) -> str:
 
 
 class Quantity(NamedTuple):
-    """A number by length of the text."""
+    """A quantity by length of the text."""
 
     title: str
     unit: str
     more: str
-    """The verb of a model that has more of it."""
+    """Verb of a model that has more of it, such as `takes longer`."""
     note: str = ""
-    """The name of the sentence below its chart, if there is one."""
+    """Name of the sentence below its chart; empty if there is none."""
     counted: bool = False
-    """Whether it follows from the formulas, without a measurement."""
+    """Whether it is computed by a formula instead of measured."""
 
 
 MEASURED = {
@@ -113,7 +113,7 @@ ATTENTION = "transformer"
 
 
 def power(curve: Curve) -> float:
-    """p of y ~ x^p: the slope of log y over log x, fitted where growth has set in; NaN: too short to tell."""
+    """Return p of y ~ x^p, the slope of log y over log x where growth has set in; NaN if there are too few lengths."""
     pairs, least = list(zip(curve.x, curve.y, strict=True)), MIN_GROWTH * min(curve.y)
     grown = list(takewhile(lambda pair: pair[1] >= least, reversed(pairs)))
     if len(grown) < MIN_LENGTHS:
@@ -152,8 +152,8 @@ def crossings(curves: Curves, more: str) -> str:
 def time_section(
     curves: Mapping[str, Curves], orders: Mapping[str, Mapping[str, int]], counted: Table, stopped: Mapping[str, str]
 ) -> Section:
-    """`curves`: by the names in MEASURED, then by model. `orders`: the power of T with which each number grows in the
-    end, by model, then by the names in MEASURED. `stopped`: why, if early.
+    """Return the charts and the table of growth. `curves`: by quantity (a name in MEASURED), then by model. `orders`:
+    the power of T for long texts, by model, then by quantity. `stopped`: why a model has no longer texts.
     """
     charts = [
         Lines(

@@ -1,4 +1,4 @@
-"""How a plan is made: for this machine, or for GPUs that need not be here."""
+"""Make the plan of a training run, for this machine or for a cluster of GPUs."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,8 +15,7 @@ from glassformer.data.io.place import short_name
 from glassformer.data.wording import counted
 from glassformer.encoders.base import StackedBlock
 from glassformer.models.build import learned_count, parameter_count, sized
-from glassformer.planning import training_step
-from glassformer.planning.capacity import MANY, SHARE, available_memory, fit, refuse_too_large
+from glassformer.planning import capacity, training_step
 from glassformer.planning.compute import parameters_by_part, probe, tied, time_plan, training_compute
 from glassformer.planning.plan import Plan, sentence
 from glassformer.planning.setup import CPU, PlannedTraining
@@ -34,7 +33,7 @@ def about_plan(planned: PlannedTraining) -> str:
 
 
 def _plan(planned: PlannedTraining, model: nn.Module, **more: Any) -> Plan:
-    """`model`: what is planned, of tensors that need no numbers."""
+    """Return the plan of a model, whose tensors may be without numbers."""
     config = planned.config
     return Plan(
         config=config,
@@ -51,24 +50,22 @@ def _plan(planned: PlannedTraining, model: nn.Module, **more: Any) -> Plan:
 
 
 def local_plan(planned: PlannedTraining, memory: float | None, measure_speed: bool) -> Plan:
-    """`measure_speed`: the speed, from a few seconds of training."""
+    """Return a plan for this machine. `measure_speed`: whether to train for a few seconds, to plan the time."""
     config, training = planned.config, planned.config.training
     device = choose_device(training.device)
-    room = available_memory(device, memory)
+    room = capacity.available_memory(device, memory)
     where = StepDevice(device, choose_precision(training.precision, device).name)
     real_steps = device == CPU and config.model.encoder in RECURRENT
-    if real_steps or config.model.layers > MANY:
-        refuse_too_large(config, planned.build, room)
+    if real_steps or config.model.layers > capacity.MAX_BUILT_LAYERS:
+        capacity.refuse_too_large(config, *capacity.model_bytes(config, planned.build), room)
     with training_step.fake_tensors(where):
         model = planned.build(config)
-    say(
-        f"planning: {sized(parameter_count(model), learned_count(model))}, {counted(planned.batch, 'example')} in the "
-        "largest batch"
-    )
+    model_size = sized(parameter_count(model), learned_count(model))
+    say(f"planning: {model_size}, {counted(planned.batch, 'example')} in the largest batch")
     steps = _StepMemories(planned, where, really=device == CPU and training_step.has_recurrent_layers(model))
     rows = -(-planned.batch // training.accumulation_steps)
     needs = steps.needs(rows, training.accumulation_steps)
-    batch_fit = fit(needs, rows, training.accumulation_steps, _pieces(planned), room, steps.needs)
+    batch_fit = capacity.fit(needs, rows, training.accumulation_steps, _pieces(planned), room, steps.needs)
     speed = None
     if measure_speed and batch_fit.accumulation_steps:
         say("trying out a few updates (--no-probe leaves that out)")
@@ -90,7 +87,7 @@ def local_plan(planned: PlannedTraining, memory: float | None, measure_speed: bo
 
 
 def gpu_step_bytes(planned: PlannedTraining) -> int | None:
-    """The most that a step holds on a GPU, which need not be here; None: it cannot be told without a real one."""
+    """Return the peak memory of a step on a GPU, which need not be present; None if only a real step could tell."""
     training = planned.config.training
     where = _paper_gpu(training.precision)
     rows = -(-planned.batch // training.accumulation_steps)
@@ -106,7 +103,7 @@ def _paper_gpu(precision: str) -> StepDevice:
 
 @dataclass
 class _StepMemories:
-    """Memory of steps of a planned training run: from tensors without numbers, or from real steps where needed."""
+    """Memory of the steps of a planned training run, from tensors without numbers or, if needed, from real steps."""
 
     planned: PlannedTraining
     where: StepDevice
@@ -130,7 +127,7 @@ class _StepMemories:
         step = self._step(rows, pieces)
         if layers > training_step.LAYERS + 1 and not two_stacks:
             return training_step.layered_step_memory(
-                lambda count: replace(step, build=partial(planned.build_blocks, count)), layers
+                lambda count: replace(step, build=partial(planned.build, planned.with_blocks(count))), layers
             )
         return training_step.step_memory(step)
 
@@ -149,7 +146,7 @@ def _pieces(planned: PlannedTraining) -> list[int]:
 
 
 def _notes(steps: _StepMemories) -> tuple[str, ...]:
-    """Return what the numbers are of, and what is not in them."""
+    """Return how memory was determined, and what it does not include."""
     planned, device = steps.planned, steps.where.device
     kernels, libraries = "what a kernel needs for itself", "torch"
     if device.type == "cuda":
@@ -166,7 +163,9 @@ def _notes(steps: _StepMemories) -> tuple[str, ...]:
 def cluster_plan(
     planned: PlannedTraining, gpus: int, memory: float, flops: float, bandwidth: float, price: float | None
 ) -> Plan:
-    """`price`: of an hour of a GPU."""
+    """Return a plan for a number of GPUs. `memory` in GiB, `flops` in TFLOP/s and `bandwidth` in GB/s are per GPU,
+    `price` per GPU hour.
+    """
     config, training = planned.config, planned.config.training
     if training.batch_tokens is None and training.batch_size < gpus * training.accumulation_steps:
         raise SettingError(
@@ -203,7 +202,7 @@ def cluster_plan(
 
 
 def _border(planned: PlannedTraining, piece: training_step.Piece, where: StepDevice) -> int:
-    """Bytes that go into a layer, of a translator into one of each side."""
+    """Return the bytes that enter a layer; for a translator, one layer of each side."""
     sizes: list[int] = []
 
     def look(block: nn.Module, inputs: tuple[Tensor, ...]) -> None:
@@ -220,7 +219,7 @@ def _border(planned: PlannedTraining, piece: training_step.Piece, where: StepDev
 def _assumptions(paper: Cluster, precision: str) -> tuple[str, ...]:
     rows = counted(paper.rows, "example")
     return (
-        sentence("cluster: memory", precision=precision, rows=rows, free=1 - SHARE),
+        sentence("cluster: memory", precision=precision, rows=rows, free=1 - capacity.SHARE),
         sentence("cluster: speed", flops=paper.flops, bandwidth=paper.bandwidth),
         sentence("cluster: methods"),
     )

@@ -1,4 +1,4 @@
-"""How much memory there is for a training run, how much its model needs at least, and what part of a batch fits."""
+"""Memory available to a training run, the minimum that its model needs, and the part of a batch that fits."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -19,24 +19,29 @@ from glassformer.models.weights import shapes_alone
 from glassformer.planning.training_step import UPDATE, StepMemory
 
 SHARE = 0.9
-"""The share of the memory that may be filled: the rest goes to what is no tensor, and to holes between them."""
+"""Share of the memory that tensors may fill. The rest is for other data and for fragmentation."""
 
 
 @dataclass(frozen=True)
 class AvailableMemory:
-    """Memory for a training."""
+    """Memory for a training run."""
 
     bytes: int
     words: str
-    """Whose memory that is."""
+    """Description, such as `free on this machine`."""
 
     @property
     def usable(self) -> int:
         return int(SHARE * self.bytes)
 
+    @property
+    def limit(self) -> float:
+        """Bytes above which a model is refused."""
+        return limits().memory_share * self.bytes
+
 
 def available_memory(device: torch.device, memory: float | None = None) -> AvailableMemory:
-    """`memory`: so many GiB, whatever this machine has."""
+    """Return the memory of a device, or `memory` GiB if that is given."""
     if memory is not None:
         return AvailableMemory(int(memory * 2**30), "given with --device-memory")
     if device.type == "cuda":
@@ -48,7 +53,7 @@ def available_memory(device: torch.device, memory: float | None = None) -> Avail
 
 
 def _free() -> int:
-    """What Linux says is available; elsewhere all there is."""
+    """Return the bytes that Linux reports as available; on other systems, the whole memory."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
@@ -57,26 +62,26 @@ def _free() -> int:
 
 
 def _allowed(folder: Path = Path("/sys/fs/cgroup")) -> int:
-    """What a container may still take; without one, any amount."""
+    """Return the bytes that the limit of a container leaves; without a limit, 2^62."""
     try:
         most = (folder / "memory.max").read_text(encoding="ascii").strip()
         used = int((folder / "memory.current").read_text(encoding="ascii"))
         pages = (line.split() for line in (folder / "memory.stat").read_text(encoding="ascii").splitlines())
-        given_back = sum(int(value) for name, value in pages if name in ("inactive_file", "active_file"))
-        return 2**62 if most == "max" else max(0, int(most) - used + given_back)
+        page_cache = sum(int(value) for name, value in pages if name in ("inactive_file", "active_file"))
+        return 2**62 if most == "max" else max(0, int(most) - used + page_cache)
     except (OSError, ValueError):
         return 2**62
 
 
 @dataclass(frozen=True)
 class BatchFit:
-    """The number of pieces that a batch has to be computed in."""
+    """Number of pieces that a batch must be divided into."""
 
     accumulation_steps: int
-    """How many pieces; 0: not even one example at a time fits."""
+    """Number of pieces; 0 if not even one example fits."""
     needs: StepMemory
     rows: int
-    """Examples in a piece."""
+    """Examples per piece."""
 
 
 def fit(
@@ -87,10 +92,10 @@ def fit(
     room: AvailableMemory,
     at: Callable[[int, int], StepMemory],
 ) -> BatchFit:
-    """The fewest pieces that fit, of `pieces` that may be.
+    """Return the smallest number of pieces that fits, among `pieces`.
 
-    `asked`: what the batch needs with as many pieces as asked for, `rows` in each. `at`: what so many rows need, as one
-    of so many pieces.
+    `asked`: memory with the configured number of pieces, `rows` examples in each. `at(rows, pieces)`: memory of another
+    division.
     """
     if asked.peak <= room.usable:
         return BatchFit(accumulation_steps, asked, rows)
@@ -104,42 +109,38 @@ def fit(
 
 # --- from the shapes of the weights, before any memory is taken ---
 
-MANY = 24
-"""Layers from which on some stand for all: they are alike."""
-FEW = 3
-NUMBER = 4
-"""Bytes of a weight, of its gradient, and of each number that an optimiser remembers of it."""
+MAX_BUILT_LAYERS = 24
+"""Number of layers above which the size of a model is extrapolated from models with a few layers."""
+FEW_LAYERS = 3
+BYTES_PER_NUMBER = 4
+"""Bytes of a weight, of its gradient, and of each moment of an optimiser."""
 MOMENTS = {"sgd": 0, "momentum": 1, "muon": 1}
-"""Numbers that an optimiser remembers of a weight, at least; others: 2."""
+"""Minimum number of moments per weight, by optimiser; all others have 2."""
 
 
 class ModelSize(NamedTuple):
-    """How many numbers a model holds."""
+    """Number of weights of a model."""
 
     parameters: int
     learned: int
 
 
 def choose_sharding(config: Config, build: Callable[[Config], nn.Module], room: AvailableMemory, world: int) -> bool:
-    """Whether each process holds a shard of the model: where it is asked for, or where weights, gradients and optimiser
-    alone do not fit one. What fits in neither way is refused. `build`: makes the model.
+    """Return whether each process holds a shard of the model: if FSDP is configured, or if weights, gradients and
+    optimiser do not fit one process. Raise `SettingError` if shards do not fit either.
     """
     sharded = config.training.parallel == "fsdp"
     needed, model = model_bytes(config, build)
-    if config.training.parallel == "auto" and world > 1 and needed > _most(room):
+    if config.training.parallel == "auto" and world > 1 and needed > room.limit:
         say(f"weights, gradients and optimiser take {size(needed)}, of {size(room.bytes)} {room.words}: sharded (FSDP)")
         sharded = True
-    _refuse_too_large(config, needed, model, room, world if sharded else 1)
+    refuse_too_large(config, needed, model, room, world if sharded else 1)
     return sharded
 
 
-def refuse_too_large(config: Config, build: Callable[[Config], nn.Module], room: AvailableMemory) -> None:
-    """Refuse a model whose weights, gradients and optimiser alone do not fit."""
-    _refuse_too_large(config, *model_bytes(config, build), room)
-
-
-def _refuse_too_large(config: Config, needed: int, model: ModelSize, room: AvailableMemory, shards: int = 1) -> None:
-    if needed / shards <= _most(room):
+def refuse_too_large(config: Config, needed: int, model: ModelSize, room: AvailableMemory, shards: int = 1) -> None:
+    """Raise `SettingError` if the weights, gradients and optimiser of a shard do not fit. `needed`: bytes of all."""
+    if needed / shards <= room.limit:
         return
     each = "" if shards == 1 else f"{size(needed // shards)} on each of {shards} processes, "
     sgd = "" if config.training.optimizer == "sgd" else ", or take --optimizer sgd"
@@ -150,38 +151,29 @@ def _refuse_too_large(config: Config, needed: int, model: ModelSize, room: Avail
     )
 
 
-def _most(room: AvailableMemory) -> float:
-    return limits().memory_share * room.bytes
-
-
 def model_bytes(config: Config, build: Callable[[Config], nn.Module]) -> tuple[int, ModelSize]:
-    """What weights, gradients and optimiser take, at least."""
+    """Return the minimum bytes of weights, gradients and optimiser, and the size of the model."""
     model = model_size(config, build)
     training = config.training
-    learned = model.learned if training.last_blocks is None else 0  # of those, nobody knows yet which
+    learned = model.learned if training.last_blocks is None else 0  # the trained ones are not known yet
     each = 1 + MOMENTS.get(training.optimizer, 2)
-    return NUMBER * (model.parameters + each * learned), model
+    return BYTES_PER_NUMBER * (model.parameters + each * learned), model
 
 
 def model_size(config: Config, build: Callable[[Config], nn.Module]) -> ModelSize:
-    """The numbers of a model that is not built: of many layers, a few are, without numbers in them."""
+    """Return the size of a model without allocating its weights. Many layers are extrapolated from a few."""
     layers, decoder_layers = config.model.layers, config.model.decoder_layers
-    if max(layers, decoder_layers) <= MANY:
+    if max(layers, decoder_layers) <= MAX_BUILT_LAYERS:
         return _size(config, build)
 
     def of(layers: int, decoder_layers: int) -> ModelSize:
         model = config.model.with_values(layers=layers, decoder_layers=decoder_layers)
         return _size(replace(config, model=model), build)
 
-    first, second = min(layers, FEW), min(decoder_layers, FEW)
-    some = of(first, second)
-    more = of(first + 1, second)
-    most = of(first, second + 1)
+    first, second = min(layers, FEW_LAYERS), min(decoder_layers, FEW_LAYERS)
+    sizes = zip(of(first, second), of(first + 1, second), of(first, second + 1), strict=True)
     return ModelSize(
-        *(
-            few + (layers - first) * (one - few) + (decoder_layers - second) * (other - few)
-            for few, one, other in zip(some, more, most, strict=True)
-        )
+        *(few + (layers - first) * (one - few) + (decoder_layers - second) * (other - few) for few, one, other in sizes)
     )
 
 
@@ -193,6 +185,6 @@ def _size(config: Config, build: Callable[[Config], nn.Module]) -> ModelSize:
         raise
     except (RuntimeError, OverflowError, TypeError) as error:
         if not is_overflow(error):
-            return ModelSize(0, 0)  # a model of one's own that cannot be built without numbers: nobody knows its size
+            return ModelSize(0, 0)  # a user's model that cannot be built on the meta device: its size is unknown
         raise SettingError("the model would have sizes that no model has: lower --model.width and the like") from None
     return ModelSize(parameter_count(model), learned_count(model))

@@ -1,6 +1,4 @@
-"""What a training takes: parameters by what they are for, products, tokens, updates; how fast a few seconds of it are,
-how long all of it takes, and how far minutes get.
-"""
+"""Compute and time of a training run: products, tokens and updates, the measured speed, and parameters by part."""
 
 import contextlib
 import statistics
@@ -24,6 +22,7 @@ from glassformer.bricks.own import OwnBrick
 from glassformer.bricks.pooling import AttentionPool
 from glassformer.bricks.positions import LearnedPositions, OneHotPositions
 from glassformer.bricks.recurrent import Recurrent
+from glassformer.config.resolve import Config
 from glassformer.config.sections import TrainingSettings
 from glassformer.data.wording import counted
 from glassformer.encoders.convolutional import CnnEncoder, WindowEncoder
@@ -47,17 +46,17 @@ from glassformer.training.events import Event, Stepped
 from glassformer.training.loop import Trainer
 
 ENOUGH_TOKENS = 20
-"""Tokens per parameter at which a language model makes most of what is computed (Hoffmann et al. 2022)."""
+"""Compute-optimal number of tokens per parameter of a language model (Hoffmann et al. 2022)."""
 VALIDATIONS = 10
-"""How many a training has, unless said."""
-WARM = 2
-"""Updates that are not counted."""
-SECONDS, FEWEST = 3.0, 3
-"""So long, and so many updates at least; where each takes longer, one has to do."""
-SAMPLE = 256
-"""Tokens that are translated to see how long a validation takes; of a language model, 16 times as many are read."""
+"""Default number of validations per training run."""
+WARM_UP_UPDATES = 2
+"""Updates that are not measured."""
+MIN_SECONDS, MIN_UPDATES = 3.0, 3
+"""Minimum length of the measurement; one update is enough if it takes five times as long."""
+SAMPLE_TOKENS = 256
+"""Tokens translated to measure a validation; a language model reads 16 times as many."""
 HELD_OUT = ("validation", "test")
-"""What is judged on the way, or, where all but the test is learned from, at the end alone."""
+"""Parts that a validation may be measured on, the first that exists."""
 
 
 # --- how fast ---
@@ -65,56 +64,47 @@ HELD_OUT = ("validation", "test")
 
 @dataclass(frozen=True)
 class Speed:
-    """Medians over some updates."""
+    """Measured speed of training: medians over several updates."""
 
     update: float
-    """Seconds of an update."""
+    """Seconds per update."""
     tokens: float
-    """Tokens a second."""
+    """Tokens per second."""
     updates: int
-    """How many were measured."""
+    """Number of measured updates."""
     validation: float
-    """Seconds of a validation for each token."""
+    """Seconds of a validation per token."""
     notes: tuple[str, ...]
-    """What it was measured on, and how precisely."""
+    """Device, precision and other conditions of the measurement."""
     tokens_per_example: int | None = None
-    """What an example counts as, where it has no words."""
+    """Tokens that an example counts as, for data without text."""
 
 
-class _Enough(Exception):
-    """Enough was seen of a training."""
+class _MeasuredEnough(Exception):
+    """Raised to end the training run of a measurement."""
 
 
 def probe(family: Family, model: nn.Module, task: Task, settings: TrainingSettings, device: torch.device) -> Speed:
-    """Real updates of the real loop; the caller's random numbers are left as they were."""
+    """Measure the speed of the training loop. The caller's random state does not change."""
     steps = [(0.0, 0)]
-    """Seconds in steps, and tokens, after each."""
+    """Seconds in steps, and tokens, after each step."""
 
     def stop_after_some(event: Event) -> None:
         if isinstance(event, Stepped):
             steps.append((event.seconds, event.tokens))
             made = len(steps) - 1
-            spent = event.seconds - steps[min(WARM, made)][0]
-            if spent >= SECONDS and made - WARM >= (FEWEST if spent < 5 * SECONDS else 1):
-                raise _Enough
+            spent = event.seconds - steps[min(WARM_UP_UPDATES, made)][0]
+            if spent >= MIN_SECONDS and made - WARM_UP_UPDATES >= (MIN_UPDATES if spent < 5 * MIN_SECONDS else 1):
+                raise _MeasuredEnough
 
-    trainer = Trainer(
-        model,
-        task,
-        replace(
-            settings,
-            validate_every=10**9,
-            checkpoint_every=None,
-            keep_checkpoints=False,
-            compile="on" if settings.compile == "tuned" else settings.compile,
-        ),
-        TrainerOptions(device, stop_after_some),
-    )
-    with contextlib.suppress(_Enough):
+    how = "on" if settings.compile == "tuned" else settings.compile
+    settings = replace(settings, validate_every=10**9, checkpoint_every=None, keep_checkpoints=False, compile=how)
+    trainer = Trainer(model, task, settings, TrainerOptions(device, stop_after_some))
+    with contextlib.suppress(_MeasuredEnough):
         if trainer.run().reason == "interrupted":
             raise KeyboardInterrupt
     taken = [(after[0] - before[0], after[1] - before[1]) for before, after in pairwise(steps)]
-    updates = taken[WARM:] or taken[-1:]
+    updates = taken[WARM_UP_UPDATES:] or taken[-1:]
     each = statistics.median(seconds / max(1, tokens) for seconds, tokens in updates)
     update = each * statistics.mean(tokens for _, tokens in updates)
     notes = [f"on {device}, matrix products in {trainer.context.precision.name}"]
@@ -125,8 +115,8 @@ def probe(family: Family, model: nn.Module, task: Task, settings: TrainingSettin
 
 
 def _validation_seconds(family: Family, trainer: Trainer, each: float) -> float:
-    """Seconds that a validation takes for each token: tried out where it is more than a forward pass, which is a third
-    of a step. `each`: seconds of a step.
+    """Return the seconds of a validation per token. A forward pass takes a third of a step; anything more is measured.
+    `each`: seconds of a step per token.
     """
     if not (family.reads_stream or family.has_decoder):
         return each / 3
@@ -134,7 +124,7 @@ def _validation_seconds(family: Family, trainer: Trainer, each: float) -> float:
     part = next((name for name in HELD_OUT if name in task.parts), None)
     if part is None:
         return 0.0
-    most = SAMPLE if not task.steady else 16 * SAMPLE
+    most = SAMPLE_TOKENS if not task.steady else 16 * SAMPLE_TOKENS
     trainer.context.model.eval()
     began = time.perf_counter()
     with trainer.context.precision.autocast(), torch.no_grad():
@@ -147,17 +137,17 @@ def _validation_seconds(family: Family, trainer: Trainer, each: float) -> float:
 
 @dataclass(frozen=True)
 class TrainingCompute:
-    """What a whole training computes; None: the clock decides, and was not read."""
+    """Compute of a whole training run. Numbers are None if the budget is in minutes and the speed unknown."""
 
     tokens: int
-    """How many the training part has."""
+    """Tokens of the training part."""
     per_update: float
-    """Tokens that an update reads, on average."""
+    """Mean tokens per update."""
     updates: int | None
     per_epoch: float
-    """Updates in which the training part is gone through once."""
+    """Updates per epoch."""
     products: float | None
-    """Multiplications that each token takes in a forward pass; None: not counted."""
+    """Multiplications per token in a forward pass; None if they could not be counted."""
 
     @property
     def epochs(self) -> float | None:
@@ -165,12 +155,12 @@ class TrainingCompute:
 
     @property
     def seen(self) -> float | None:
-        """Tokens read in all."""
+        """Return the total number of tokens read."""
         return None if self.updates is None else self.updates * self.per_update
 
     @property
     def flops(self) -> float | None:
-        """What an update takes: each product comes with a sum, and the backward pass takes twice the forward pass."""
+        """Return the FLOPs per update: a product comes with a sum, and the backward pass takes two forward passes."""
         return None if self.products is None else 6 * self.products * self.per_update
 
     @property
@@ -183,7 +173,7 @@ class TrainingCompute:
 
 @dataclass(frozen=True)
 class TimePlan:
-    """Seconds of a whole training run, by what they are for."""
+    """Seconds of a whole training run, by purpose."""
 
     reading: float
     """Reading the data and learning its tokens, as measured for the plan."""
@@ -193,7 +183,7 @@ class TimePlan:
     last: float
     """The last evaluation of the held-out parts."""
     papers: float
-    """The doctor, pictures and the report, about."""
+    """Approximate time of the doctor, pictures and the report."""
     validation: float
     """One validation."""
     steps: int
@@ -205,7 +195,7 @@ class TimePlan:
 
 
 def training_compute(planned: PlannedTraining, times: TimePlan | None) -> TrainingCompute:
-    """Return what is computed; if the budget is in minutes, as many updates as `times` allows."""
+    """Return the compute of a training run; if the budget is in minutes, with as many updates as `times` allows."""
     products, updates = _products(planned), planned.updates
     return TrainingCompute(
         tokens=planned.tokens["train"],
@@ -217,14 +207,15 @@ def training_compute(planned: PlannedTraining, times: TimePlan | None) -> Traini
 
 
 def _products(planned: PlannedTraining) -> int | None:
-    """The products of the largest batch. Blocks of a Transformer are alike: two of them say what the others do."""
+    """Return the products of the largest batch. All blocks of a Transformer have as many as the second one."""
+
+    def count(config: Config) -> int | None:
+        return count_products(partial(planned.build, config), planned.task, planned.piece)
+
     blocks = planned.blocks
     if blocks is None or blocks <= 2:
-        return count_products(partial(planned.build, planned.config), planned.task, planned.piece)
-    one, two = (
-        count_products(partial(planned.build, planned.with_blocks(count)), planned.task, planned.piece)
-        for count in (1, 2)
-    )
+        return count(planned.config)
+    one, two = count(planned.with_blocks(1)), count(planned.with_blocks(2))
     return None if one is None or two is None else one + (blocks - 1) * (two - one)
 
 
@@ -253,7 +244,7 @@ def time_plan(planned: PlannedTraining, speed: Speed) -> TimePlan:
 
 
 def _judged(planned: PlannedTraining, part: str) -> int:
-    """Tokens of a part that are evaluated: of a translation the targets, about half of them."""
+    """Return the evaluated tokens of a part; in a translation, only the targets, about half of them."""
     return planned.tokens[part] // (2 if planned.family.has_decoder else 1)
 
 
@@ -280,15 +271,15 @@ PARTS: dict[type[nn.Module], str] = {
     AttentionPool: "pool",
     Transform: "head",
 }
-"""What a module's own weights are for, and those of the modules in it that are not named here."""
+"""Part that the weights of a module belong to, including those of submodules that are not listed."""
 
 OF_ATTENTION = {"query": "queries W^Q", "key": "keys W^K", "value": "values W^V", "output": "output W^O"}
 OF_SCORES = {"shared": "shared U", "bilinear": "bilinear W"}
-"""What the one matrix is called that makes scores without separate queries and keys."""
+"""Name of the single matrix of scores without separate queries and keys."""
 
 
 def parameters_by_part(model: nn.Module) -> dict[str, int]:
-    """All numbers by part; shared ones count once, at their first part."""
+    """Return the number of weights by part; a shared weight counts once, in its first part."""
     parts: Counter[str] = Counter()
     for path, weight in model.named_parameters():
         module, part = model, "other"
@@ -335,9 +326,9 @@ def part_of_attention(module: Attention) -> str:
 
 
 def tied(model: nn.Module) -> bool:
-    """Return whether the head has no weights of its own."""
-    known = capability(model, HasHead)
-    others = {
-        id(weight) for name, weight in model.named_parameters(remove_duplicate=False) if not name.startswith("head")
-    }
-    return known is not None and isinstance(known.head, nn.Linear) and id(known.head.weight) in others
+    """Return whether the head shares its weights with another module."""
+    known, named = capability(model, HasHead), model.named_parameters(remove_duplicate=False)
+    head = None if known is None else known.head
+    return isinstance(head, nn.Linear) and any(
+        weight is head.weight and not name.startswith("head") for name, weight in named
+    )

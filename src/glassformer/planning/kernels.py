@@ -1,6 +1,6 @@
-"""Stand-ins for what tensors without numbers cannot do, and for kernels that only a GPU has.
+"""Stand-ins for operations that fake tensors do not support, and for kernels of a GPU.
 
-Each gives tensors of the right shape, keeps for the backward pass what the real one keeps, and counts its products.
+Each returns tensors of the right shape, keeps as much for the backward pass as the real kernel, and counts products.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ KEPT: dict[Any, int] = {torch.lstm: 6, torch.gru: 5, torch.rnn_tanh: 1, torch.rn
 
 
 class _Kernel(torch.autograd.Function):
-    """Gives tensors of these shapes; keeps its inputs, if need be its outputs, and so many numbers beside them."""
+    """Stand-in that returns tensors of given shapes, and keeps its inputs, `beside` numbers and maybe its outputs."""
 
     @staticmethod
     def forward(
@@ -45,12 +45,12 @@ def _kernel(
 
 
 class Kernels(TorchFunctionMode):
-    """While it is on, calls go to the stand-ins. `gpu`: also those that stand for a GPU's kernels."""
+    """Redirect calls to the stand-ins while active. `gpu`: also use stand-ins for the kernels of a GPU."""
 
     def __init__(self, *, gpu: bool = False, precision: torch.dtype | None = None) -> None:
         super().__init__()
         self.precision = precision
-        """The precision of matrix products under autocast; None: as the tensors are."""
+        """Precision of matrix products under autocast; None: that of the tensors."""
         self.products = 0
         """Multiplications of the stand-ins."""
         self._stand_ins: dict[Any, Callable[..., Any]] = {
@@ -74,23 +74,23 @@ class Kernels(TorchFunctionMode):
         return self._stand_ins.get(func, func)(*args, **(kwargs or {}))
 
     def _attend(self, queries: Tensor, keys: Tensor, values: Tensor, **more: Any) -> Tensor:
-        """Attention in one pass that never holds T×T weights: it keeps a number for each query, to make them again."""
+        """Fused attention, which holds no T×T weights: it keeps one number per query, to recompute them."""
         inputs = [self._cast(tensor) for tensor in (queries, keys, values)]
         batch, heads, tokens, width = queries.shape
         self.products += batch * heads * tokens * keys.shape[2] * (width + values.shape[3])
-        laid_out = (batch, tokens, heads, values.shape[3])  # heads side by side, as they are joined next
-        return _kernel(inputs, [laid_out], (batch * heads * tokens, torch.float32))[0].transpose(1, 2)
+        shape = (batch, tokens, heads, values.shape[3])  # the heads of a token are adjacent in memory
+        return _kernel(inputs, [shape], (batch * heads * tokens, torch.float32))[0].transpose(1, 2)
 
     def _rms_norm(self, x: Tensor, shape: Sequence[int], weight: Tensor, eps: float | None = None) -> Tensor:
-        """It keeps what it was given, and a number for each vector."""
-        if self.precision is not None:  # autocast has norms in float32
+        """RMS norm, which keeps its inputs and one number per vector."""
+        if self.precision is not None:  # autocast computes norms in float32
             x, weight = x.float(), weight.float()
         return _kernel([x, weight], [x.shape], (x.numel() // x.shape[-1], torch.float32), outputs=False)[0]
 
     def _recurrent(self, func: Any, x: Tensor, *args: Any) -> tuple[Tensor, ...]:
-        """All layers and tokens in one call; of packed texts, the number of texts at each token stands second."""
+        """All layers and tokens of a recurrent layer in one call; for packed texts, the batch sizes are second."""
         hidden, weights = args[1:3] if isinstance(args[2], list) else args[:2]
-        _, _, both_ways, *_ = (arg for arg in args if isinstance(arg, bool))  # after biases, and training
+        _, _, both_ways, *_ = (arg for arg in args if isinstance(arg, bool))  # has_biases, train, bidirectional
         states = [hidden] if isinstance(hidden, Tensor) else list(hidden)
         layers, out = states[0].shape[0], states[0].shape[-1]
         tokens = x.numel() // x.shape[-1]
@@ -104,7 +104,7 @@ class Kernels(TorchFunctionMode):
 
 
 def _packed(x: Tensor, lengths: Tensor, batch_first: bool) -> tuple[Tensor, Tensor]:
-    """Pack the texts as though each were as long as the longest; the number of texts per step is also an attribute."""
+    """Pack the texts as if all were as long as the longest. The batch size is also an attribute of the sizes."""
     steps = x.transpose(0, 1) if batch_first else x
     sizes = torch.tensor([steps.shape[1]] * steps.shape[0], device="cpu")
     sizes.texts = steps.shape[1]  # type: ignore[attr-defined]
@@ -122,7 +122,7 @@ def _is_mask(index: Any) -> bool:
 
 
 def _by_mask(x: Tensor, mask: Tensor, value: Tensor | None = None) -> Tensor | None:
-    """x[mask], or x[mask] = value, as though the mask showed everything."""
+    """Compute x[mask] or x[mask] = value as if the mask were all True."""
     if value is None:
         return x.flatten(0, mask.dim() - 1).clone()
     x.copy_(value.view_as(x))

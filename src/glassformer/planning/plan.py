@@ -1,4 +1,4 @@
-"""A plan: what was found out before a training; as a view, and in sentences."""
+"""The plan of a training run: memory, compute and time, as a view and in sentences."""
 
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -21,32 +21,33 @@ sentence = partial(read_sentence, __name__)
 
 @dataclass(frozen=True)
 class Plan(Renderable):
-    """What a training will take. In a notebook it shows itself."""
+    """Resources that a training run needs. In a notebook, the plan shows itself."""
 
     config: Config
     about: str
-    """Which model on which data."""
+    """Model and data."""
     parameters: int
     learned: int
-    """How many of these are trained."""
+    """Number of trained parameters."""
     parts: dict[str, int]
-    """The parameters by part; they sum up to them."""
+    """Parameters by part; their sum is `parameters`."""
     tied: bool
-    """The head shares the word vectors' weights."""
+    """Whether the head shares the word vectors' weights."""
     work: TrainingCompute
     notes: tuple[str, ...]
     seconds: float | None
-    """The time to the end, of all that `train` does."""
+    """Total seconds of `train`, from reading the data to the report."""
     times: TimePlan | None = None
-    """Where it goes."""
+    """The same seconds by purpose."""
     needs: StepMemory | None = None
-    """What a step needs, the batch in as many pieces as was asked for; None on paper."""
+    """Memory of a step with the configured accumulation steps; None in a plan for a cluster."""
     room: AvailableMemory | None = None
     fit: BatchFit | None = None
     speed: Speed | None = None
     paper: Cluster | None = None
+    """GPUs of a plan for a cluster."""
     price: float | None = None
-    """Of an hour of a GPU, on paper."""
+    """Price of one GPU hour, for a cluster."""
 
     def view(self) -> View:
         panels: list[Panel] = [_parts(self)]
@@ -63,7 +64,7 @@ class Plan(Renderable):
 
     @property
     def words(self) -> list[str]:
-        """The plan in sentences."""
+        """Return the plan in sentences."""
         key = "parameters: some" if self.learned < self.parameters else "parameters"
         return [
             sentence(key, all=count(self.parameters), learned=count(self.learned)),
@@ -74,7 +75,7 @@ class Plan(Renderable):
 
     @property
     def advice(self) -> str | None:
-        """What to add to the command, if it would not fit as it is."""
+        """Return the option that makes the batch fit; None if it fits without one, or not at all."""
         if self.fit is None or self.fit.accumulation_steps in (0, self.config.training.accumulation_steps):
             return None
         return f"--training.accumulation_steps {self.fit.accumulation_steps}"
@@ -85,35 +86,22 @@ class Plan(Renderable):
 
     @property
     def cost(self) -> float | None:
-        """Of all GPUs to the end, in whatever the price is in."""
+        """Return the price of all GPU hours, in the currency of `price`."""
         if self.price is None or self.seconds is None or self.paper is None:
             return None
         return self.price * self.paper.gpus * self.seconds / 3600
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all numbers, for programs: bytes, seconds, tokens."""
+        """Return all numbers for programs, in bytes, seconds and tokens."""
         work, fit = self.work, self.fit
-        same = (
-            "about",
-            "words",
-            "parameters",
-            "learned",
-            "parts",
-            "tied",
-            "advice",
-            "seconds",
-            "tokens_per_day",
-            "cost",
-        )
         return {
-            **{name: getattr(self, name) for name in same},
+            **{name: getattr(self, name) for name in OWN_KEYS},
             "memory": _fields(self.needs, "peak"),
             "room": _fields(self.room),
             "fits": None if fit is None else fit.accumulation_steps == self.config.training.accumulation_steps,
             "fit": None if fit is None else {**asdict(fit), "peak": fit.needs.peak},
             "work": {
-                **asdict(work),
-                **{name: getattr(work, name) for name in ("epochs", "seen", "flops")},
+                **(_fields(work, "epochs", "seen", "flops") or {}),
                 "tokens_per_parameter": work.per_parameter(self.parameters),
             },
             "speed": _fields(self.speed),
@@ -122,6 +110,12 @@ class Plan(Renderable):
             "notes": list(self.notes),
             "settings": self.config.to_dict(),
         }
+
+
+OWN_KEYS = (
+    "about", "words", "parameters", "learned", "parts", "tied", "advice", "seconds", "tokens_per_day", "cost"
+)  # fmt: skip
+"""Attributes of a plan that its dictionary holds as they are."""
 
 
 def _fields(value: Any, *properties: str) -> dict[str, Any] | None:
@@ -156,7 +150,7 @@ def _paper_words(paper: Cluster) -> str:
 
 
 def _time_words(plan: Plan, seconds: float) -> list[str]:
-    """Return how long it takes, what holds it up, and on paper what it costs."""
+    """Return the sentences about time, and for a cluster about exchange and price."""
     if plan.paper is not None:
         return _cluster_words(plan, plan.paper, seconds)
     if plan.speed is None or plan.times is None:
@@ -175,9 +169,8 @@ def _time_words(plan: Plan, seconds: float) -> list[str]:
 
 def _cluster_words(plan: Plan, paper: Cluster, seconds: float) -> list[str]:
     cost = "" if plan.cost is None else f", {plan.cost:,.0f} at {plan.price:g} per GPU hour"
-    words = [
-        sentence("cluster: time", time=duration(seconds), tokens=count(round(plan.tokens_per_day or 0)), cost=cost)
-    ]
+    tokens = count(round(plan.tokens_per_day or 0))
+    words = [sentence("cluster: time", time=duration(seconds), tokens=tokens, cost=cost)]
     if paper.least is not None and paper.exchanging and plan.work.all_flops is not None:
         computing = duration(paper.computing(plan.work.all_flops) / (plan.work.updates or 1))
         exchanged, exchanging = size(paper.least[0].exchanged), duration(paper.exchanging)
@@ -245,31 +238,32 @@ def _shared(paper: Cluster) -> Table:
     )
 
 
+TIMES = {
+    "reading": "reading and preparing",
+    "updates": "all updates",
+    "validations": "all validations during training",
+    "last": "the last evaluation",
+    "papers": "doctor, pictures and report",
+}
+"""Labels of the parts of a `TimePlan`."""
+
+
 def _numbers(plan: Plan) -> Table:
-    work, speed, times, each = plan.work, plan.speed, plan.times, plan.work.per_parameter(plan.parameters)
-    numbers = {
-        "multiplications for a token, forward": _format_number(work.products, ",.0f"),
-        "FLOPs of an update": _format_number(work.flops, ".3g"),
-        "tokens of an update": _format_number(work.per_update, ",.0f"),
-        "tokens to train on": _format_number(work.tokens, ","),
-        "updates": _format_number(work.updates, ","),
-        "epochs": _format_number(work.epochs, ".4g"),
-        "tokens for each parameter": _format_number(each, ".4g"),
-        "seconds of an update": None if speed is None else f"{speed.update:.4g}",
-        "tokens per second": None if speed is None else f"{speed.tokens:,.0f}",
-    }
+    work, speed, times = plan.work, plan.speed, plan.times
+    numbers: list[tuple[str, float | None, str]] = [
+        ("multiplications per token, forward", work.products, ",.0f"),
+        ("FLOPs per update", work.flops, ".3g"),
+        ("tokens per update", work.per_update, ",.0f"),
+        ("tokens to train on", work.tokens, ","),
+        ("updates", work.updates, ","),
+        ("epochs", work.epochs, ".4g"),
+        ("tokens per parameter", work.per_parameter(plan.parameters), ".4g"),
+        ("seconds per update", None if speed is None else speed.update, ".4g"),
+        ("tokens per second", None if speed is None else speed.tokens, ",.0f"),
+    ]
+    rows: Rows = [[name, format(number, form)] for name, number, form in numbers if number is not None]
     if times is not None:
-        numbers |= {
-            "reading and preparing": duration(times.reading),
-            "all updates": duration(times.updates),
-            "all validations on the way": duration(times.validations),
-            "the last evaluation": duration(times.last),
-            "doctor, pictures and report": duration(times.papers),
-        }
-    numbers["time to the end"] = None if plan.seconds is None else duration(plan.seconds)
-    rows: Rows = [[name, number] for name, number in numbers.items() if number is not None]
+        rows += [[name, duration(getattr(times, part))] for part, name in TIMES.items()]
+    if plan.seconds is not None:
+        rows.append(["time to the end", duration(plan.seconds)])
     return Table(title="Numbers", columns=["what", "number"], rows=rows)
-
-
-def _format_number(number: float | None, form: str) -> str | None:
-    return None if number is None else format(number, form)

@@ -1,4 +1,4 @@
-"""What is planned: settings, the task, how its model is built, and the batch that needs most."""
+"""Set-up of a plan: the settings, the task, the function that builds the model, and the largest batch."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,32 +26,32 @@ from glassformer.training.optimiser import freeze
 from glassformer.training.schedule import total_steps
 
 BATCHES = 64
-"""Batches among which the largest is looked for."""
+"""Number of batches among which the largest is chosen."""
 CPU = torch.device("cpu")
 ONLY_BY_NAME = "a plan is made of models by name (--model), not of a person's own nn.Module"
 
 
 @dataclass(frozen=True)
 class PlannedTraining:
-    """A training that is not begun."""
+    """A training run that has not started."""
 
     config: Config
     task: Task
     build: Callable[[Config], nn.Module]
-    """Makes the model, without what it would learn from its data before the first step."""
+    """Builds the model, without the numbers that it takes from the data before the first step."""
     batch: int
     """Examples in the largest batch."""
     batch_tokens: int
-    """Tokens in it."""
+    """Tokens in the largest batch."""
     piece: Piece
-    """All of that batch."""
+    """The largest batch."""
     tokens: dict[str, int]
-    """How many each part has."""
+    """Tokens by part of the data."""
     per_update: float
-    """Tokens that an update reads, on average."""
+    """Mean tokens per update."""
     prepared: Prepared | None = None
     reading: float = 0.0
-    """Seconds that reading the data and learning its tokens took."""
+    """Seconds of reading the data and learning its tokens."""
 
     @property
     def family(self) -> Family:
@@ -62,16 +62,16 @@ class PlannedTraining:
         return total_steps(self.config.training, self.task)
 
     def model(self) -> nn.Module:
-        """A real one, as a training starts from."""
-        made = self.build(self.config)
+        """Return the model that training would start from."""
+        model = self.build(self.config)
         if self.prepared is not None:
-            learn_from_data(made, self.prepared, self.config)
-        return made
+            learn_from_data(model, self.prepared, self.config)
+        return model
 
     @property
     def blocks(self) -> int | None:
-        """How many layers there are that are alike; None where they are not, or not as many on both sides."""
-        if self.config.training.last_blocks is not None:  # some are trained, some are not
+        """Return the number of equal blocks; None if blocks differ, or encoder and decoder have different numbers."""
+        if self.config.training.last_blocks is not None:  # some blocks are trained, others are frozen
             return None
         model = self.config.model
         stacks: set[tuple[str | None, int | None]] = {(model.encoder, model.layers)}
@@ -80,27 +80,23 @@ class PlannedTraining:
         return model.layers if stacks == {("transformer", model.layers)} else None
 
     def with_blocks(self, count: int) -> Config:
-        """The same model with so many blocks."""
+        """Return the settings of the same model with `count` blocks."""
         return replace(self.config, model=self.config.model.with_values(layers=count, decoder_layers=count))
 
-    def build_blocks(self, count: int) -> nn.Module:
-        """That model."""
-        return self.build(self.with_blocks(count))
-
     def rows(self, count: int) -> Piece:
-        """So many examples of that batch."""
+        """Return the first examples of the largest batch."""
         return [tensor[:count] for tensor in self.piece]
 
 
 def flags_of(data: str | Path | None, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a plan by dotted key."""
+    """Return the settings of a plan by dotted key."""
     if callable(settings.get("model")):
         raise SettingError(ONLY_BY_NAME)
     return flag_settings(data, settings)
 
 
 def from_data(flags: dict[str, Any], config: str | Path | None, *, gpus: int | None) -> PlannedTraining:
-    """Return the plan of a training run on data. With `gpus`, defaults are those of a GPU."""
+    """Return a training run on data. With `gpus`, its defaults are those of a GPU."""
     clock, file = Stopwatch(), file_settings(config)
     if gpus is not None:
         flags = {**flags, "training.device": "cuda"}
@@ -115,60 +111,50 @@ def from_data(flags: dict[str, Any], config: str | Path | None, *, gpus: int | N
     prepared = prepare(resolved, rows=table)
     reading = clock()
     task = prepared.task
-    count = min(BATCHES, max(1, int(task.steps_per_epoch)))
-    batches = (task.batch(step) for step in range(count))
+    batches = (task.batch(step) for step in range(min(BATCHES, max(1, int(task.steps_per_epoch)))))
     batch = max(batches, key=lambda batch: sum(tensor.numel() for tensor in batch.tensors(CPU)))
     new: Sequence[str] = ()
-    if family.has_decoder and resolved.training.last_blocks is not None:  # what is new is trained as well
+    if family.has_decoder and resolved.training.last_blocks is not None:  # new weights are trained as well
         with listening(silent):
             taken = learn_from_data(build_model(resolved, prepared), prepared, resolved)
         new = () if taken is None else taken["new"]
 
     def build(config: Config) -> nn.Module:
-        made = build_model(config, prepared)
-        freeze(made, config.training.last_blocks, new)
-        return made
+        model = build_model(config, prepared)
+        freeze(model, config.training.last_blocks, new)
+        return model
 
-    per_update = float(batch.tokens) if task.steady else prepared.tokens["train"] / task.steps_per_epoch
+    piece, tokens = batch.tensors(CPU), prepared.tokens
+    per_update = float(batch.tokens) if task.steady else tokens["train"] / task.steps_per_epoch
     return PlannedTraining(
-        resolved,
-        task,
-        build,
-        batch.size,
-        batch.tokens,
-        batch.tensors(CPU),
-        prepared.tokens,
-        per_update,
-        prepared,
-        reading,
+        resolved, task, build, batch.size, batch.tokens, piece, tokens, per_update, prepared, reading
     )
 
 
 def _shared_by(gpus: int, training: TrainingSettings) -> TrainingSettings:
-    """The usual batch, or where it cannot be shared evenly, an example for each GPU."""
+    """Return the settings with a batch that the GPUs share evenly: the default, or one example per GPU."""
     parts = gpus * training.accumulation_steps
     return training if training.batch_size % parts == 0 else replace(training, batch_size=parts)
 
 
 def from_tokens(flags: dict[str, Any], config: str | Path | None, tokens: int, *, gpus: int) -> PlannedTraining:
-    """A training on so many tokens that nobody has read."""
+    """Return a training run on a number of tokens, without data."""
     file = file_settings(config)
-    said = {**file, **flags}
-    family = FAMILIES[said.get("task") or DEFAULT_TASK]
+    given = {**file, **flags}
+    family = FAMILIES[given.get("task") or DEFAULT_TASK]
     if not family.predicts_next:
         raise SettingError(f"--training-tokens is for language models: a plan for {family.task} needs DATA")
-    if said.get("model.from_run") is not None:
-        raise SettingError("--training-tokens is for models that begin anew: a plan with --from needs DATA")
-    if all(said.get(budget) is None for budget in BUDGETS):
+    if given.get("model.from_run") is not None:
+        raise SettingError("--training-tokens is for models trained from scratch: a plan with --from needs DATA")
+    if all(given.get(budget) is None for budget in BUDGETS):
         flags = {**flags, "training.epochs": 1}
     resolved = resolve(file, flags)
-    if "training.batch_size" not in said:
+    if "training.batch_size" not in given:
         resolved = replace(resolved, training=_shared_by(gpus, resolved.training))
-    vocab = resolved.tokenizer.vocab_size or (4096 if resolved.tokenizer.kind == "bpe" else None)
+    kind = resolved.tokenizer.kind
+    vocab = resolved.tokenizer.vocab_size or (4096 if kind == "bpe" else None)
     if vocab is None:
-        raise SettingError(
-            f"how many tokens of kind {resolved.tokenizer.kind} there are, only DATA or --vocab-size says"
-        )
+        raise SettingError(f"the vocabulary size of tokenizer kind {kind} is unknown: give DATA or --vocab-size")
     context, batch = resolved.model.context, resolved.training.batch_size
     task = LanguageModelling({}, context=context, start=None, last_only=resolved.training.targets == "last")
     task.steps_per_epoch = tokens / (context * batch)

@@ -1,4 +1,4 @@
-"""Training on many GPUs, on paper: what each GPU holds if the model is copied to all of them or sharded over them."""
+"""Estimates for training on many GPUs: memory and exchange per GPU if the model is copied or sharded."""
 
 from bisect import bisect_left
 from collections.abc import Callable
@@ -21,33 +21,33 @@ MAX_GPUS = 2**30
 """Largest number of GPUs that `gpus_needed` tries."""
 
 StepMemoryOf = Callable[[int, int], StepMemory]
-"""What a model with so many layers needs, on so many examples."""
+"""Function that returns the memory of a step, given the number of layers and of examples."""
 
 
 @dataclass(frozen=True)
 class LayerwiseMemory:
-    """What a step needs, taken apart: what grows with layers and examples, and what does not. Bytes."""
+    """Bytes of a step, divided into parts that grow with layers and examples, and the rest."""
 
     weights: int
     gradients: int
     optimiser: int
     average: int
     rest: int
-    """Activations outside the layers, and what is needed beside them at the fullest moment."""
+    """Activations outside the layers, and temporary memory at the peak."""
     block: int = 0
-    """The weights of one layer."""
+    """Weights of one layer."""
     layer: int = 0
-    """Activations of one layer, copies of its weights in lower precision left out."""
+    """Activations of one layer, without copies of its weights in lower precision."""
     copies: int = 0
-    """The copies of one layer's weights."""
+    """Copies of one layer's weights."""
     border: int = 0
-    """What goes into a layer: all that is kept of it when activations are computed again."""
+    """Inputs of a layer, which are kept when activations are recomputed."""
     layers: int = 0
 
 
 @dataclass(frozen=True)
 class Sharding:
-    """What each GPU holds, in bytes."""
+    """Bytes that each GPU holds."""
 
     name: str
     weights: int
@@ -55,22 +55,18 @@ class Sharding:
     optimiser: int
     activations: int
     again: int
-    """Activations where only what goes into each layer is kept, and the rest computed again."""
+    """Activations if only the inputs of each layer are kept, and the rest is recomputed."""
     exchanged: int = 0
-    """Bytes that it receives from other GPUs in an update."""
-
-    @property
-    def states(self) -> int:
-        return self.weights + self.gradients + self.optimiser
+    """Bytes that a GPU receives from others per update."""
 
     def total(self, *, again: bool = False) -> int:
-        return self.states + (self.again if again else self.activations)
+        return self.weights + self.gradients + self.optimiser + (self.again if again else self.activations)
 
 
 def layerwise_memory(needs: StepMemoryOf, layers: int, rows: int, border: int) -> LayerwiseMemory:
-    """What a model needs, from models of one and two layers, which are alike. `border`: bytes that go into a layer.
+    """Return the memory of a model, extrapolated from models of one and two layers. `border`: input bytes of a layer.
 
-    `layers` 0: those of this model are not alike, and it is taken as a whole.
+    `layers` 0: the layers of this model differ, so that it is measured as a whole.
     """
     if not layers:
         whole = needs(0, rows)
@@ -78,48 +74,42 @@ def layerwise_memory(needs: StepMemoryOf, layers: int, rows: int, border: int) -
     one, two = needs(1, rows), needs(2, rows)
     fewer, more = needs(1, 2 * rows), needs(2, 2 * rows)
     layer = two.kept - one.kept
-    per_row = (more.kept - fewer.kept) - layer  # what as many examples again add to a layer: no copy of a weight
+    per_row = (more.kept - fewer.kept) - layer  # activations grow with the examples, copies of weights do not
     whole = beyond(one, two, layers - 1)
-    return LayerwiseMemory(
-        *(whole.weights, whole.gradients, whole.optimiser, whole.average),
-        rest=_activations(one) - layer,
-        block=two.weights - one.weights,
-        layer=per_row,
-        copies=layer - per_row,
-        border=border,
-        layers=layers,
-    )
+    states = (whole.weights, whole.gradients, whole.optimiser, whole.average)
+    rest, block = _activations(one) - layer, two.weights - one.weights
+    return LayerwiseMemory(*states, rest, block, per_row, copies=layer - per_row, border=border, layers=layers)
 
 
 def _activations(needs: StepMemory) -> int:
-    """The most of them in the forward pass, the scores of the vocabulary among them, and the batch."""
+    """Return the peak of activations in the forward pass, including the scores of the vocabulary, and the batch."""
     return max(needs.kept, needs.peaks[FORWARD] - needs.lasting)
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A training on GPUs that need not be here."""
+    """GPUs of a planned training run, which need not be present."""
 
     gpus: int
     memory: float
-    """GiB of each GPU."""
+    """GiB per GPU."""
     rows: int
     """Examples that each GPU computes at once."""
     needs: LayerwiseMemory
     flops: float
-    """TFLOP/s that each GPU is taken to reach."""
+    """Assumed TFLOP/s per GPU."""
     bandwidth: float = 50.0
-    """GB/s that come to each GPU from others."""
+    """GB/s that each GPU receives from others."""
     pieces: int = 1
-    """Pieces that each GPU computes its part of a batch in: weights are gathered for each of them."""
+    """Accumulation steps; weights are gathered for each of them."""
     gathered_in: float = 0.5
-    """Bytes of a layer's weight that is gathered, as a part of those it is kept in; other weights come as they are."""
+    """Size of a gathered layer weight relative to the stored one; other weights are gathered at full size."""
     orthogonalised: int = 0
-    """Bytes of the matrices that Muon makes orthogonal: where they are shared, each as a whole on one of the GPUs."""
+    """Bytes of the matrices that Muon orthogonalises, each as a whole on one of the GPUs that share it."""
 
     @property
     def ways(self) -> list[Sharding]:
-        """What each GPU holds with copies and with shards of the model."""
+        """Return the memory per GPU if the model is copied, and if it is sharded."""
         needs = self.needs
 
         def shard(count: int) -> int:
@@ -164,7 +154,7 @@ class Cluster:
 
     @property
     def gpus_needed(self) -> int | None:
-        """The fewest on which it fits with everything shared; None: no number of them is enough."""
+        """Return the smallest number of GPUs on which the model fits; None if no number is enough."""
 
         def enough(gpus: int) -> bool:
             return any(self.fits(way, True) for way in replace(self, gpus=gpus).ways)
@@ -173,17 +163,17 @@ class Cluster:
         return fewer + 1 if enough(fewer + 1) else None
 
     def seconds(self, flops: float, updates: float = 0) -> float:
-        """How long so much work takes in so many updates: computing and exchanging go on at the same time."""
+        """Return the seconds of a training run; computing and exchange overlap. `flops`: of all updates."""
         return max(self.computing(flops), updates * self.exchanging)
 
     def computing(self, flops: float) -> float:
-        """Seconds of computing; where activations must be computed again, a third more."""
+        """Return the seconds of computing, a third more if activations must be recomputed."""
         again = self.least is not None and self.least[1]
         return flops * (4 / 3 if again else 1) / (self.gpus * self.flops * 1e12)
 
     @property
     def exchanging(self) -> float:
-        """Seconds of exchange in an update."""
+        """Return the seconds of exchange per update."""
         return 0.0 if self.least is None else self.least[0].exchanged / (self.bandwidth * 1e9)
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,11 +1,10 @@
-"""One update as the loop makes it, to see what it needs: on real tensors, or on ones that only have a shape."""
+"""Memory of a training step, measured on real tensors or on tensors without numbers."""
 
 import contextlib
 import gc
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import torch
@@ -30,16 +29,16 @@ from glassformer.training.optimiser import Average, Optimiser, decayed
 
 Build = Callable[[], nn.Module]
 Piece = Sequence[Tensor]
-"""What the loss of some examples needs."""
+"""Tensors that the loss of some examples needs."""
 
-FEW = 8
-"""Examples that real steps are tried on first, and then twice as many."""
+FEW_EXAMPLES = 8
+"""Examples of the first real step; the second has twice as many."""
 
 LAYERS = 2
-"""Layers of the smaller of two models that stand for one of many: enough for a beginning, a middle and an end."""
+"""Layers of the smaller of the two models from which a deeper one is extrapolated."""
 
 CANNOT = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException)
-"""What torch says where shapes depend on numbers that are not there."""
+"""Errors that torch raises if a shape depends on numbers that fake tensors do not have."""
 
 FORWARD, BACKWARD, UPDATE = "forward pass", "backward pass", "update"
 
@@ -47,14 +46,14 @@ FORWARD, BACKWARD, UPDATE = "forward pass", "backward pass", "update"
 
 
 class Phase(NamedTuple):
-    """A part of a step, and the bytes that were held at each moment of it."""
+    """A part of a step, and the bytes held at each moment of it."""
 
     name: str
     moments: list[int]
 
 
 class Meter:
-    """Bytes that are held, phase by phase."""
+    """Record of the bytes held in each phase."""
 
     def __init__(self) -> None:
         self._bytes = 0
@@ -66,14 +65,14 @@ class Meter:
 
     @property
     def peaks(self) -> dict[str, int]:
-        """The most that was held in phases of one name."""
+        """Return the peak of each phase; phases of the same name count as one."""
         return peaks_of(self.phases)
 
     def begin(self, name: str) -> None:
         self.phases.append(Phase(name, [self.now]))
 
     def _change(self, more: int) -> None:
-        """So many bytes more; below 0, fewer."""
+        """Add bytes, or remove them if `more` is below 0."""
         self._bytes += more
         self.phases[-1].moments.append(self._bytes)
 
@@ -86,9 +85,9 @@ def peaks_of(phases: Iterable[Phase]) -> dict[str, int]:
 
 
 class TensorMeter(TorchDispatchMode, Meter):  # type: ignore[no-untyped-call]
-    """Counts all tensors made while it is on; shared memory counts once.
+    """Meter of all tensors that are created while it is active; shared memory counts once.
 
-    What a kernel needs for itself while it runs is no tensor, and not seen.
+    The workspace of a kernel is not a tensor, and does not count.
     """
 
     def __init__(self) -> None:
@@ -104,10 +103,10 @@ class TensorMeter(TorchDispatchMode, Meter):  # type: ignore[no-untyped-call]
         return out
 
     def add(self, tensors: Iterable[Tensor]) -> None:
-        """They were there before, and count from now on."""
+        """Count tensors that were created before."""
         for tensor in tensors:
             storage = tensor.untyped_storage()
-            key = storage._cdata  # of the memory itself, however many tensors look at it
+            key = storage._cdata  # identifies the memory, whatever the number of tensors on it
             if key not in self._there:
                 self._there[key] = storage.nbytes()
                 self._change(storage.nbytes())
@@ -118,18 +117,16 @@ class TensorMeter(TorchDispatchMode, Meter):  # type: ignore[no-untyped-call]
 
 
 class AllocationMeter(Meter):
-    """Counts what torch takes of a CPU's memory and gives back, whatever for.
+    """Meter of all memory that torch allocates and frees on a CPU.
 
-    It leaves the computation as it is: while a mode as above is on, some kernels take other roads.
+    It does not change the computation, whereas an active dispatch mode makes some operations use other kernels.
     """
 
     def __enter__(self) -> "AllocationMeter":
         self._start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop()
 
     @property
@@ -139,17 +136,15 @@ class AllocationMeter(Meter):
         return self._bytes
 
     def add(self, tensors: Iterable[Tensor]) -> None:
-        """They were there before, and count from now on."""
+        """Count tensors that were created before."""
         sizes = {tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes() for tensor in tensors}
         self._bytes += sum(sizes.values())
 
     def _start(self) -> None:
         kinds: Any = torch.autograd
-        kinds._enable_profiler_legacy(
-            kinds.ProfilerConfig(
-                kinds.ProfilerState.CPU, False, True, False, False, False, torch._C._profiler._ExperimentalConfig()
-            )  # False, but for memory
-        )
+        only_memory = (False, True, False, False, False)
+        settings = torch._C._profiler._ExperimentalConfig()
+        kinds._enable_profiler_legacy(kinds.ProfilerConfig(kinds.ProfilerState.CPU, *only_memory, settings))
 
     def _stop(self) -> None:
         kinds: Any = torch.autograd
@@ -169,14 +164,14 @@ class StepMemory:
     weights: int
     gradients: int
     optimiser: int
-    """What it remembers between updates."""
+    """State of the optimiser between updates."""
     average: int
-    """The running average of the weights."""
+    """Running average of the weights."""
     kept: int
-    """Activations: what the forward pass of one piece of the batch keeps for the backward pass."""
+    """Activations that the forward pass of one piece of the batch keeps for the backward pass."""
     batch: int
     peaks: dict[str, int]
-    """The most that is held at once in each phase, everything counted."""
+    """Peak of each phase, everything included."""
 
     @property
     def peak(self) -> int:
@@ -184,28 +179,28 @@ class StepMemory:
 
     @property
     def when(self) -> str:
-        """The phase that needs most."""
+        """Return the phase with the highest peak."""
         return max(self.peaks, key=lambda phase: self.peaks[phase])
 
     @property
     def lasting(self) -> int:
-        """What is held all the time."""
+        """Return the bytes that are held all the time."""
         return self.weights + self.optimiser + self.average
 
 
 @dataclass(frozen=True)
 class StepDevice:
-    """The device that a step is made on."""
+    """Device and precision of a step."""
 
     device: torch.device
     precision: str
-    """The precision of matrix products: fp32, bf16 or fp16."""
+    """Precision of matrix products: fp32, bf16 or fp16."""
     stand_in: bool = False
-    """A GPU is meant that torch does not find here: its kernels are stood in for."""
+    """Whether to plan for a GPU that this machine does not have, with stand-ins for its kernels."""
 
     @property
     def fake_device(self) -> torch.device:
-        """Where tensors without numbers pretend to be."""
+        """Return the device of tensors without numbers."""
         return torch.device("cpu") if self.stand_in or self.device.type != "cuda" else self.device
 
     def autocast(self) -> contextlib.AbstractContextManager[object]:
@@ -231,8 +226,8 @@ class Step:
 
 @contextlib.contextmanager
 def fake_tensors(where: StepDevice) -> Iterator[Kernels]:
-    """Tensors made in here have a shape, a type and a device, but no numbers: they cost next to nothing."""
-    without_cudnn = torch.backends.cudnn.flags(enabled=False)  # it would ask where in memory recurrent weights lie
+    """Make tensors that are created inside have a shape, a type and a device, but no numbers and almost no memory."""
+    without_cudnn = torch.backends.cudnn.flags(enabled=False)  # cuDNN would ask for the addresses of recurrent weights
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with without_cudnn, mode, where.kernels() as kernels, torch.device(where.fake_device):
         yield kernels
@@ -274,23 +269,23 @@ def _fake_step(step: Step) -> tuple[StepMemory, list[Phase]]:
 
 
 def measure_step_memory(step: Step) -> StepMemory:
-    """Return the memory of a step from real steps on some of the examples, for kernels that do not say what they keep.
+    """Return the memory of a step, extrapolated from real steps on a few examples.
 
-    The memory of the other examples is taken to grow in proportion.
+    This is for kernels whose kept activations fake tensors do not show.
     """
     gc.collect()  # garbage that is freed during a measured step would count as memory that the step returned
     count = len(step.piece[0])
-    sizes = [count] if count <= 2 * FEW else [FEW, 2 * FEW]
+    sizes = [count] if count <= 2 * FEW_EXAMPLES else [FEW_EXAMPLES, 2 * FEW_EXAMPLES]
     with torch.random.fork_rng(devices=[]):
         model = step.build()
         spread = [torch.linspace(0, count - 1, size).round().long() for size in sizes]
         parts = [replace(step, piece=[tensor[rows] for tensor in step.piece]) for rows in spread]
         needs = [_metered_step(model, part, AllocationMeter)[0] for part in parts]
-    return beyond(needs[0], needs[-1], count / FEW - 1)
+    return beyond(needs[0], needs[-1], count / FEW_EXAMPLES - 1)
 
 
 def beyond(one: StepMemory, other: StepMemory, steps: float) -> StepMemory:
-    """What is as far beyond `one` as so many steps from it to `other`."""
+    """Return `one` plus `steps` times the difference to `other`."""
 
     def at(first: int, second: int) -> int:
         return round(first + steps * (second - first))
@@ -351,10 +346,10 @@ def _update(trained: list[nn.Parameter], settings: TrainingSettings, optimiser: 
 
 
 def count_products(build: Build, task: Task, piece: Piece) -> int | None:
-    """Multiplications of matrix products in one forward pass, attention with all its pairs; None: not to be counted."""
+    """Return the multiplications of matrix products in a forward pass, attention over all pairs; None if unknown."""
     where = StepDevice(torch.device("cuda"), "fp32", stand_in=True)
     with fake_tensors(where) as kernels, FlopCounterMode(display=False) as counter, torch.no_grad():
-        model = build().eval().requires_grad_(False)  # the vocabulary's loss would make its gradient on the way
+        model = build().eval().requires_grad_(False)  # otherwise the vocabulary loss would also compute its gradient
         try:
             task.loss(model, *as_fake(piece, where))
         except CANNOT:
@@ -363,12 +358,12 @@ def count_products(build: Build, task: Task, piece: Piece) -> int | None:
 
 
 def as_fake(piece: Piece, where: StepDevice) -> list[Tensor]:
-    """Tensors of the same shapes, inside `fake_tensors`."""
+    """Return tensors of the same shapes; call it inside `fake_tensors`."""
     return [torch.empty(tensor.shape, dtype=tensor.dtype, device=where.fake_device) for tensor in piece]
 
 
 def resized(piece: Piece, rows: int) -> list[Tensor]:
-    """Tensors of so many examples, of the piece's shape and without numbers."""
+    """Return tensors without numbers for `rows` examples of the same shapes."""
     return [torch.empty(rows, *tensor.shape[1:], dtype=tensor.dtype, device="meta") for tensor in piece]
 
 

@@ -1,4 +1,4 @@
-"""A student in this process: what a notebook has defined, asked for by name; what goes wrong is one line."""
+"""A student whose code runs in this process, such as the names that a notebook has defined."""
 
 import traceback
 from collections.abc import Mapping
@@ -10,13 +10,12 @@ from typing import Any
 from torch import Tensor, nn
 
 from glassformer.config.errors import error_line, out_of_memory
-from glassformer.teaching.exercise import StudentError, run_module
+from glassformer.teaching.exercise import ModuleCall, StudentError, run_module
 
 INSTALLED = (str(Path(__file__).parents[1]), "/site-packages/", "/lib/python", "<frozen")
-"""How the files begin, or what they hold, that no student wrote."""
+"""Parts of the paths of files that no student wrote."""
 OUT_OF_MEMORY = "runs out of memory"
-LONGEST = 200
-"""Characters of an error that are said."""
+MAX_ERROR_CHARS = 200
 
 
 class NotAllowed(ImportError):
@@ -24,7 +23,7 @@ class NotAllowed(ImportError):
 
 
 class Here:
-    """A student whose names are these."""
+    """A student with these names."""
 
     def __init__(self, names: Mapping[str, Any]) -> None:
         self.names = names
@@ -41,19 +40,17 @@ class Here:
         except (Exception, SystemExit) as error:
             raise StudentError(what_happened(error)) from None
 
-    def run_module(
-        self, name: str, build: Mapping[str, Any], weights: Mapping[str, Tensor], args: tuple[Any, ...], learn: bool
-    ) -> Any:
-        build_module = self._callable(name)
+    def run_module(self, name: str, *call: Any) -> Any:
+        asked, build_module = ModuleCall(*call), self._callable(name)
         try:
-            module = build_module(**build)
+            module = build_module(**asked.build)
         except (Exception, SystemExit) as error:
             raise StudentError(f"cannot be built: {what_happened(error)}") from None
         if not isinstance(module, nn.Module):
-            raise StudentError(f"{name} is no nn.Module")
-        _put_weights(module, weights)
+            raise StudentError(f"{name} is not an nn.Module")
+        _put_weights(module, asked.weights)
         try:
-            return run_module(module, deepcopy(args), learn=learn)
+            return run_module(module, deepcopy(asked.args), learn=asked.learn)
         except (Exception, SystemExit) as error:
             raise StudentError(what_happened(error)) from None
 
@@ -66,10 +63,12 @@ class Here:
 
 def _put_weights(module: nn.Module, weights: Mapping[str, Tensor]) -> None:
     own = module.state_dict()
-    missing, more = sorted(weights.keys() - own.keys()), sorted(own.keys() - weights.keys())
+    missing, more = ", ".join(sorted(weights.keys() - own.keys())), ", ".join(sorted(own.keys() - weights.keys()))
     if missing or more:
-        said = [f"has no {', '.join(missing)}"] * bool(missing) + [f"has {', '.join(more)} too many"] * bool(more)
-        raise StudentError(f"its weights are not those asked for: it {' and '.join(said)}"[:LONGEST])
+        differences = [f"has no {missing}" if missing else "", f"has {more} too many" if more else ""]
+        raise StudentError(
+            f"its weights are not those asked for: it {' and '.join(filter(None, differences))}"[:MAX_ERROR_CHARS]
+        )
     for name, weight in weights.items():
         if own[name].shape != weight.shape:
             raise StudentError(f"{name} has the shape {list(own[name].shape)}, not {list(weight.shape)}")
@@ -77,21 +76,19 @@ def _put_weights(module: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 
 def what_happened(error: BaseException) -> str:
-    """What a student's code raised, and where, in one line."""
+    """Return one line about an exception of a student's code, with the line number."""
     if isinstance(error, NotImplementedError):
         return "is still to be written"
     if isinstance(error, SystemExit):
         return "ends the program (SystemExit)"
-    if isinstance(error, NotAllowed):
-        said = str(error)
-    else:
-        said = OUT_OF_MEMORY if out_of_memory(error) else f"raises {error_line(error)}"
-    short = said if len(said) <= LONGEST else f"{said[: LONGEST - 1]}…"
+    text = OUT_OF_MEMORY if out_of_memory(error) else f"raises {error_line(error)}"
+    text = str(error) if isinstance(error, NotAllowed) else text
+    short = text if len(text) <= MAX_ERROR_CHARS else f"{text[: MAX_ERROR_CHARS - 1]}…"
     return short + _where(error.__traceback__)
 
 
 def _where(trace: TracebackType | None) -> str:
-    """The last line of the student's own; what is installed is not theirs."""
+    """Return the last line of the student's own code in a traceback; empty if there is none."""
     own = [frame for frame in traceback.extract_tb(trace) if not any(sign in frame.filename for sign in INSTALLED)]
     if not own or own[-1].lineno is None:
         return ""

@@ -1,6 +1,6 @@
-"""An exercise: what a student defines, what it is held against, and the mistakes that are known.
+"""Exercises: names that a student defines, references to compare them with, and known mistakes.
 
-Nothing here runs a student's code: it is asked for through a `Student`, which may live in another process.
+A student's code runs behind a `Student`, which may be in another process.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.resources import files
-from typing import Any, Concatenate, ParamSpec, Protocol
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol
 
 import numpy as np
 import torch
@@ -23,38 +23,45 @@ from glassformer.config.sentences import sentences
 from glassformer.data.wording import counted
 
 TOLERANCE = 1e-5
-"""How far apart numbers may be, as a share of the largest."""
+"""Maximum difference of numbers, relative to the largest."""
 
 
 class StudentError(Exception):
-    """What a student's code did instead of an answer, in one line."""
+    """Raised if a student's code gives no answer; says why in one line."""
+
+
+class ModuleCall(NamedTuple):
+    """Call of a module with given weights."""
+
+    build: Mapping[str, Any]
+    """Arguments of the class."""
+    weights: Mapping[str, Tensor]
+    args: tuple[Any, ...]
+    learn: bool
+    """Whether to compute gradients too."""
 
 
 class Student(Protocol):
-    """What a student has defined. Values are tensors, numbers, texts, None, and lists, tuples and dicts of them."""
+    """Names that a student has defined. Values are tensors, numbers, strings, None, and lists, tuples and dicts."""
 
     def value(self, name: str) -> Any:
-        """A name's value."""
+        """Return the value of a name."""
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """What a function gives."""
+        """Return the result of a function."""
 
-    def run_module(
-        self, name: str, build: Mapping[str, Any], weights: Mapping[str, Tensor], args: tuple[Any, ...], learn: bool
-    ) -> Any:
-        """What a module of this class with these weights gives; to `learn`: a dict of its `output`, and of the
-        gradients of the output's sum of squares by its weights (`weights`) and its first argument (`input`).
-        """
+    def run_module(self, name: str, *call: Any) -> Any:
+        """Return the result of a module, as `run_module` does. `call`: the fields of a `ModuleCall`."""
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """What many get wrong, recognised by computing it."""
+    """A common mistake, recognised by computing its result."""
 
     hint: str
-    """For the student: one sentence."""
+    """One sentence for the student."""
     wrong: Callable[..., Any]
-    """What one gets who makes it: takes what the reference takes; of a module, a class like the reference."""
+    """Function, or class of modules, that makes the mistake; takes the same arguments as the reference."""
 
 
 def known_mistakes(reference: Callable[..., Any]) -> list[Mistake]:
@@ -62,15 +69,15 @@ def known_mistakes(reference: Callable[..., Any]) -> list[Mistake]:
 
     A function takes the name of a mistake as `mistake=`; of a class, a subclass has it as its attribute `mistake`.
     """
-    prefix, out = f"{reference.__name__}: ", list[Mistake]()
-    for key, hint in sentences(reference.__module__).items():
-        if key.startswith(prefix):
-            name = key.removeprefix(prefix)
-            if isinstance(reference, type):
-                out.append(Mistake(hint, type(reference.__name__, (reference,), {"mistake": name})))
-            else:
-                out.append(Mistake(hint, partial(reference, mistake=name)))
-    return out
+
+    def with_mistake(name: str) -> Callable[..., Any]:
+        if isinstance(reference, type):
+            return type(reference.__name__, (reference,), {"mistake": name})
+        return partial(reference, mistake=name)
+
+    prefix, hints = f"{reference.__name__}: ", sentences(reference.__module__)
+    names = {key: key.removeprefix(prefix) for key in hints if key.startswith(prefix)}
+    return [Mistake(hints[key], with_mistake(name)) for key, name in names.items()]
 
 
 Args = Callable[[torch.Generator], tuple[Any, ...]]
@@ -78,7 +85,7 @@ P = ParamSpec("P")
 
 
 def normal(*shapes: tuple[int, ...], scale: float = 1.0) -> Args:
-    """Return arguments that are drawn: for each shape a tensor of normal numbers, times `scale`."""
+    """Return a function that draws a tensor of normal numbers, times `scale`, for each shape."""
     return lambda chance: tuple(scale * torch.randn(shape, generator=chance) for shape in shapes)
 
 
@@ -89,57 +96,57 @@ def drawn(draw: Callable[Concatenate[torch.Generator, P], tuple[Any, ...]]) -> C
 
 @dataclass(frozen=True)
 class Case:
-    """One try of a function or a module."""
+    """A test call of a function or a module."""
 
     what: str
-    """What it shows, such as `the future is hidden`."""
+    """Title, such as `the future is hidden`."""
     args: Args
-    """What it is called with; each grading draws others."""
+    """Function that draws the arguments; they differ in each grading."""
     points: float = 1
     visible: bool = True
-    """Whether students can run it themselves; others are for grading alone."""
+    """Whether students can run the case themselves; only `grade` runs the others."""
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     build: Mapping[str, Any] = field(default_factory=dict)
-    """Of a module: what it is built with."""
+    """Arguments of the class, for a module."""
     learn: bool = False
-    """Of a module: whether its gradients are compared too."""
+    """Whether the gradients of a module are compared too."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """What a student got for one case."""
+    """Points of a student for one case."""
 
     name: str
     points: float
     out_of: float
     line: str = ""
-    """What is wrong, and the likely reason."""
+    """The error, and the likely reason; empty if there is none."""
     visible: bool = True
 
 
 @dataclass(frozen=True)
 class Exercise(ABC):
-    """One name that the student defines."""
+    """A name that the student defines."""
 
     name: str
 
     @abstractmethod
     def items(self, student: Student, *, seed: int = 0, visible: bool = True, hidden: bool = False) -> list[Item]:
-        """Return an item for each case: for the visible ones, the hidden ones, or both. `seed`: of the drawn inputs."""
+        """Return an item per case, visible ones, hidden ones or both. `seed`: of the drawn inputs."""
 
     @property
     @abstractmethod
     def points(self) -> float:
-        """What there is to be had."""
+        """Return the maximum number of points."""
 
     @abstractmethod
     def unseen(self) -> "Exercise":
-        """The same, and students see nothing of it."""
+        """Return the same exercise with hidden cases only."""
 
 
 @dataclass(frozen=True)
 class ExerciseByCases(Exercise):
-    """An exercise by cases."""
+    """An exercise that compares several calls with a reference."""
 
     reference: Callable[..., Any]
     cases: Sequence[Case]
@@ -156,16 +163,14 @@ class ExerciseByCases(Exercise):
     def items(self, student: Student, *, seed: int = 0, visible: bool = True, hidden: bool = False) -> list[Item]:
         tries = [self._try(student, case, seed) for case in self.cases if (visible if case.visible else hidden)]
         explaining = [mistake for _, mistakes in tries for mistake in mistakes]
+        hints = [f"; {max(mistakes, key=explaining.count).hint}" if mistakes else "" for _, mistakes in tries]
         return [
-            replace(item, line=f"{item.line}; {max(mistakes, key=explaining.count).hint}")
-            if item.line and mistakes
-            else item
-            for item, mistakes in tries
+            replace(item, line=item.line and item.line + hint) for (item, _), hint in zip(tries, hints, strict=True)
         ]
 
     def _try(self, student: Student, case: Case, seed: int) -> tuple[Item, list[Mistake]]:
-        """Return the item of a case, and the mistakes that give just what the student has. A mistake that changes
-        nothing here gives what is right.
+        """Return the item of a case, and the mistakes that have the same result as the student's code. They include
+        mistakes that make no difference in this case.
         """
         item = Item(f"{self.name}: {case.what}", 0, case.points, visible=case.visible)
         try:
@@ -180,7 +185,7 @@ class ExerciseByCases(Exercise):
         line = difference(expected, given, self.tolerance)
         explaining = []
         for mistake in self.mistakes:
-            with contextlib.suppress(Exception):  # it cannot be made here
+            with contextlib.suppress(Exception):  # the mistake is impossible in this case
                 wrong = self._compute(mistake.wrong, case, case_args, seed)
                 if difference(wrong, given, self.tolerance) is None:
                     explaining.append(mistake)
@@ -188,7 +193,7 @@ class ExerciseByCases(Exercise):
 
     @abstractmethod
     def _compute(self, function: Callable[..., Any], case: Case, args: tuple[Any, ...], seed: int) -> Any:
-        """What the reference, or a mistake, gives."""
+        """Return the result of the reference or of a mistake."""
 
     @abstractmethod
     def _ask(self, student: Student, case: Case, args: tuple[Any, ...], seed: int) -> Any: ...
@@ -196,7 +201,7 @@ class ExerciseByCases(Exercise):
 
 @dataclass(frozen=True)
 class Function(ExerciseByCases):
-    """A function is to be written."""
+    """An exercise to write a function."""
 
     def _compute(self, function: Callable[..., Any], case: Case, args: tuple[Any, ...], seed: int) -> Any:
         return function(*args, **case.kwargs)
@@ -207,7 +212,7 @@ class Function(ExerciseByCases):
 
 @dataclass(frozen=True)
 class Module(ExerciseByCases):
-    """A class of modules is to be completed. Its weights have the names that the reference's have."""
+    """An exercise to complete a class of modules, whose weights have the same names as the reference's."""
 
     def _compute(self, function: Callable[..., Any], case: Case, args: tuple[Any, ...], seed: int) -> Any:
         module = function(**case.build)
@@ -215,17 +220,19 @@ class Module(ExerciseByCases):
         return run_module(module, args, learn=case.learn)
 
     def _ask(self, student: Student, case: Case, args: tuple[Any, ...], seed: int) -> Any:
-        return student.run_module(self.name, case.build, self._weights(case, seed), args, case.learn)
+        return student.run_module(self.name, *ModuleCall(dict(case.build), self._weights(case, seed), args, case.learn))
 
     def _weights(self, case: Case, seed: int) -> dict[str, Tensor]:
-        """Drawn, none of them 0 or 1 by chance."""
+        """Return random weights, so that none is 0 or 1."""
         drawn = torch.Generator().manual_seed(seed + 1)
         shapes = self.reference(**case.build).state_dict()
         return {name: torch.randn(weight.shape, generator=drawn) * 0.5 for name, weight in shapes.items()}
 
 
 def run_module(module: nn.Module, args: tuple[Any, ...], *, learn: bool) -> Any:
-    """What a module gives without dropout, and to `learn` its gradients."""
+    """Return the output of a module in evaluation mode. To `learn`, return a dict of its `output`, and the gradients of
+    the output's sum of squares with respect to the first argument (`input`) and to the parameters (`weights`).
+    """
     module.eval()
     if not learn:
         with torch.no_grad():
@@ -241,14 +248,14 @@ def run_module(module: nn.Module, args: tuple[Any, ...], *, learn: bool) -> Any:
 
 @dataclass(frozen=True)
 class Answer(Exercise):
-    """A number, a word or a list is to be found and given a name."""
+    """An exercise to find a number, a word or a list."""
 
     right: Callable[[Any], bool]
     says: str
-    """What is asked for, such as `the head that finds the pronoun's noun, as (layer, head)`."""
+    """Description of the answer, such as `the head that finds the pronoun's noun, as (layer, head)`."""
     worth: float = 1
     hints: Sequence[tuple[Callable[[Any], bool], str]] = ()
-    """Wrong answers that are known, and what to say of them."""
+    """Known wrong answers, with a hint for each."""
     visible: bool = True
 
     @property
@@ -299,27 +306,27 @@ def _accepts(expected: Any, within: float | None) -> Callable[[Any], bool]:
 
 
 def near(expected: float, within: float) -> Callable[[Any], bool]:
-    """Whether a number is so near."""
+    """Return a test for numbers that differ from `expected` by at most `within`."""
     return lambda value: not isinstance(value, bool) and abs(float(value) - expected) <= within
 
 
 def equals(expected: Any) -> Callable[[Any], bool]:
-    """Whether it is this; a list may stand for a tuple."""
+    """Return a test for values that equal `expected`; a list may replace a tuple."""
     return lambda value: difference(expected, value, TOLERANCE) is None
 
 
 def _holds(test: Callable[[Any], bool], value: Any) -> bool:
     try:
         return bool(test(value))
-    except Exception:  # it is of another kind
+    except Exception:  # the value has another type
         return False
 
 
-# --- what is different ---
+# --- differences ---
 
 
 def difference(expected: Any, given: Any, tolerance: float) -> str | None:
-    """The first place where two values differ, in one line; None: nowhere. What NumPy has made stands for tensors."""
+    """Return the first difference of two values in one line; None if there is none. NumPy arrays count as tensors."""
     if isinstance(given, np.ndarray | np.generic) and given.dtype.kind in "biuf":
         given = torch.as_tensor(given)
     if isinstance(expected, Mapping):
@@ -347,11 +354,8 @@ def difference(expected: Any, given: Any, tolerance: float) -> str | None:
     if isinstance(given, Tensor) and given.numel() == 1:
         given = given.item()
     if isinstance(expected, bool | str) or expected is None:
-        return (
-            None
-            if type(given) is type(expected) and given == expected
-            else f"gives {_value_text(given)}, not {_value_text(expected)}"
-        )
+        same = type(given) is type(expected) and given == expected
+        return None if same else f"gives {_value_text(given)}, not {_value_text(expected)}"
     if isinstance(given, bool) or not isinstance(given, int | float):
         return f"gives {_kind(given)}, not a number"
     if isinstance(given, int) and abs(given) > sys.float_info.max:
@@ -368,10 +372,8 @@ def _count_leaves(value: Any) -> int:
 
 def _tensor_difference(expected: Tensor, given: Any, tolerance: float) -> str | None:
     if isinstance(given, list | tuple | int | float):
-        try:
+        with contextlib.suppress(TypeError, ValueError, RuntimeError, OverflowError):
             given = torch.tensor(given)
-        except (TypeError, ValueError, RuntimeError, OverflowError):
-            return f"gives {_kind(given)}, not a tensor"
     if not isinstance(given, Tensor):
         return f"gives {_kind(given)}, not a tensor"
     if given.shape != expected.shape:
@@ -380,13 +382,13 @@ def _tensor_difference(expected: Tensor, given: Any, tolerance: float) -> str | 
     place = first_apart(expected, given, tolerance)
     if place is None:
         return None
-    said, right = (_number(one, place) for one in (given, expected))
-    if said == right:  # to four digits: then where they are furthest apart
+    wrong, right = (_number(one, place) for one in (given, expected))
+    if wrong == right:  # to four digits: use the place with the largest difference
         furthest = (expected.detach().double() - given.detach().double()).abs().argmax()
         place = [int(one) for one in torch.unravel_index(furthest, expected.shape)]
-        said, right = (_number(one, place) for one in (given, expected))
+        wrong, right = (_number(one, place) for one in (given, expected))
     where = f" at {place}" if place else ""
-    return f"gives {said}{where}, and {right} is right"
+    return f"gives {wrong}{where}, and {right} is right"
 
 
 def _number(tensor: Tensor, place: list[int]) -> str:
@@ -395,7 +397,7 @@ def _number(tensor: Tensor, place: list[int]) -> str:
 
 
 def first_apart(expected: Tensor, given: Tensor, tolerance: float) -> list[int] | None:
-    """The first place where two tensors of one shape differ by more than this share of the largest number."""
+    """Return the first place where tensors of one shape differ, relative to the largest number; None if nowhere."""
     expected, given = expected.detach().double(), given.detach().double()
     known = expected.isfinite()
     scale = max(1.0, float(expected[known].abs().max())) if known.any() else 1.0

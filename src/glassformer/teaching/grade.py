@@ -1,4 +1,4 @@
-"""Grading: what students hand in, held against the exercises, each submission in a process of its own."""
+"""Grade submissions, each in a process of its own, by the exercises of a lesson."""
 
 import contextlib
 import csv
@@ -9,7 +9,7 @@ import secrets
 import stat
 import sys
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -31,38 +31,29 @@ from glassformer.teaching.view import view_for
 from glassformer.text.escaping import printable_line, spreadsheet_cell
 
 SOLUTIONS = [str(Path(__file__).with_name("exercises") / "__init__.py")]
-"""A file beside the references."""
-MUCH = 10**6
-"""Bytes of output from which on it is told."""
+"""One of the files with the references, which submissions try to open."""
+MB = 10**6
+"""Bytes; a submission that prints more gets a note."""
 
 
 @dataclass(frozen=True)
 class Submission(Checked):
-    """What one submission got."""
+    """Result of one submission."""
 
     file: str = ""
     problem: str = ""
-    """Why nothing of it could be graded."""
+    """Why the file could not be graded; empty if it could."""
     notes: Sequence[str] = ()
-    """What went wrong in it, whether it cost points or not."""
+    """Errors in the submission, whether they cost points or not."""
     isolation: Sequence[str] = ()
     """Forbidden actions that the process tried before the submission ran; those that succeeded begin with "weak"."""
     seconds: float = 0
     visible_seconds: float = 0
-    """Of them, until the first hidden case."""
-
-    def __post_init__(self) -> None:
-        """Make all texts printable: names of files, and messages, are what a student wants them to be."""
-        items = [replace(item, name=printable_line(item.name), line=printable_line(item.line)) for item in self.items]
-        object.__setattr__(self, "items", items)
-        for name in ("file", "problem"):
-            object.__setattr__(self, name, printable_line(getattr(self, name)))
-        for name in ("notes", "isolation"):
-            object.__setattr__(self, name, [printable_line(line) for line in getattr(self, name)])
+    """Seconds until the first hidden case."""
 
     @property
     def lines(self) -> list[str]:
-        """All that is to be said of it."""
+        """Return the problem, or the notes and the lines of all items with lost points."""
         lost = [f"{item.name}: {item.line}" for item in self.items if item.line]
         return [self.problem] if self.problem else [*self.notes, *lost]
 
@@ -71,7 +62,7 @@ class Submission(Checked):
         return {**about, **super().to_dict(), "isolation": list(self.isolation), "seconds": round(self.seconds, 2)}
 
     def gradescope(self) -> dict[str, Any]:
-        """As Gradescope wants results.json; students do not see the hidden items."""
+        """Return the contents of Gradescope's results.json; students do not see the hidden items."""
         return {
             "score": self.points,
             "execution_time": round(self.visible_seconds),
@@ -93,11 +84,11 @@ class Submission(Checked):
 
 @dataclass(frozen=True)
 class Grades:
-    """What all submissions got. A notebook shows it as a table."""
+    """Results of all submissions. A notebook shows them as a table."""
 
     lesson: str
     seed: int
-    """Of what they were tried with."""
+    """Seed of the drawn inputs."""
     submissions: Sequence[Submission] = field(default_factory=list)
 
     def rows(self) -> list[tuple[str, str, str]]:
@@ -107,7 +98,7 @@ class Grades:
         return {"lesson": self.lesson, "seed": self.seed, "submissions": [one.to_dict() for one in self.submissions]}
 
     def csv(self) -> str:
-        """A row for each submission, a column for each item."""
+        """Return a table with a row per submission and a column per item."""
         text = io.StringIO()
         rows = csv.writer(text, lineterminator="\n")
         names = [item.name for item in self.submissions[0].items] if self.submissions else []
@@ -143,41 +134,40 @@ def grade(
     memory: int = 2048,
     seed: int | None = None,
 ) -> Grades:
-    """Grade notebooks or files of Python. Nothing of them runs in this process.
+    """Grade notebooks or Python files. None of their code runs in this process.
 
-    `hidden`: a folder with `NAME.py`, whose EXERCISES take the place of those of the same name, and add others.
-    `seconds`: for each cell and each call. `memory`: in MB. `seed`: of what they are tried with (default: a new one).
+    `hidden`: a folder with `NAME.py`, whose EXERCISES replace those of the same name and add others.
+    `seconds`: per cell and per call. `memory`: in MB. `seed`: of the drawn inputs (default: a new one).
     """
     one = lesson if isinstance(lesson, Lesson) else find_lesson(lesson)
     exercises = [*one.exercises] if hidden is None else with_hidden(one, Path(hidden))
     if not exercises:
-        raise Misuse(f"{one.file} has no exercises: they stand beside it in {one.name}.py, as EXERCISES")
+        raise Misuse(f"{one.file} has no exercises: define them as EXERCISES in {one.name}.py, in the same folder")
     named = [files] if isinstance(files, str | Path) else list(files)
     if not 0 < seconds < math.inf or memory <= 0:
         raise Misuse(f"seconds is {seconds:g} and memory {memory}, but both must be above 0 and finite")
     seed = secrets.randbelow(2**31) if seed is None else seed
     _refuse_importable(named)
-    bounds = Bounds(seconds, memory)
     paths = _hidden_paths(one, *named, *([hidden] if hidden is not None else []))
     tell, graded = progress_of("submission"), list[Submission]()
     with nursery(view_for(one.shipped_runs, paths)) as processes:
+        asked = Grading(one, exercises, Bounds(seconds, memory), seed, processes)
         for file in named:
             theirs = [] if hidden is None else _hidden_files(one, Path(hidden))
-            probed = [*_solutions(one), os.path.abspath(file), *theirs]
-            graded.append(_graded(str(file), one, exercises, bounds, seed, processes, hidden=probed))
+            graded.append(_graded(str(file), asked, hidden=[*_solutions(one), os.path.abspath(file), *theirs]))
             tell(len(graded), len(named))
     return Grades(one.name, seed, graded)
 
 
 def check_file(file: str | Path, lesson: Lesson, *, seconds: float = 30, memory: int = 2048) -> Submission:
-    """What students can see of it: the visible cases, always the same."""
+    """Grade the visible cases of a submission, with the same inputs each time."""
     with nursery(view_for(lesson.shipped_runs, _hidden_paths(lesson))) as processes:
-        return _graded(str(file), lesson, lesson.exercises, Bounds(seconds, memory), 0, processes,
-                       hidden=_solutions(lesson), with_hidden_cases=False)  # fmt: skip
+        asked = Grading(lesson, lesson.exercises, Bounds(seconds, memory), 0, processes, passes=(False,))
+        return _graded(str(file), asked, hidden=_solutions(lesson))
 
 
 def _refuse_importable(files: Sequence[str | Path]) -> None:
-    """Refuse files in a folder from which this process imports: one called csv.py would run here."""
+    """Refuse files in a folder on `sys.path`: this process would import a submission called csv.py."""
     folders = {os.path.realpath(path or ".") for path in sys.path}
     for file in files:
         for folder in map(str, Path(os.path.realpath(file)).parents):
@@ -191,22 +181,22 @@ def _refuse_importable(files: Sequence[str | Path]) -> None:
 
 
 def _solutions(lesson: Lesson) -> list[str]:
-    """Return the files of solutions that each process of a submission tries to read: ours, and the lesson's own."""
+    """Return the files with solutions that each submission's process tries to read."""
     return [*SOLUTIONS, *(os.path.abspath(file) for file in (lesson.file, lesson.file.with_suffix(".py")))]
 
 
 def _hidden_paths(lesson: Lesson, *paths: str | Path) -> list[str]:
-    """What no submission may read: these, and where solutions and references are, the lesson's and ours."""
+    """Return the paths that no submission may read: the given ones, and those of solutions and references."""
     file = lesson.file
     own = [file, file.with_suffix(".py"), file.with_name("__pycache__")] if file.parent != lessons.FOLDER else []
     return [os.path.abspath(one) for one in (*paths, *own, lessons.FOLDER, Path(__file__).with_name("exercises"))]
 
 
 def with_hidden(lesson: Lesson, folder: Path) -> list[Exercise]:
-    """A lesson's exercises with those of a teacher."""
+    """Return the exercises of a lesson, with a teacher's hidden ones."""
     files = _hidden_files(lesson, folder)
     if not files:
-        raise Misuse(f"{folder} has no {lesson.name}.py: hidden exercises stand there as EXERCISES")
+        raise Misuse(f"{folder} has no {lesson.name}.py, which must define hidden exercises as EXERCISES")
     theirs = [exercise.unseen() for exercise in read_exercises(Path(files[0]))]
     return list({exercise.name: exercise for exercise in (*lesson.exercises, *theirs)}.values())
 
@@ -215,6 +205,24 @@ def _hidden_files(lesson: Lesson, folder: Path) -> list[str]:
     """Return the files of hidden exercises that the folder has for a lesson."""
     names = dict.fromkeys((f"{lesson.name}.py", f"{lesson.name.replace('-', '_')}.py"))
     return [os.path.abspath(folder / name) for name in names if (folder / name).is_file()]
+
+
+@dataclass(frozen=True)
+class Grading:
+    """Exercises and limits with which submissions are graded."""
+
+    lesson: Lesson
+    exercises: Sequence[Exercise]
+    bounds: Bounds
+    seed: int
+    processes: Nursery
+    passes: Sequence[bool] = (False, True)
+    """The visible cases (False), then the hidden ones."""
+
+    def items(self, students: Iterable[Student]) -> Iterator[list[list[Item]]]:
+        """Yield the items of each exercise, one pass after the other."""
+        for student, hidden in zip(students, self.passes, strict=True):
+            yield [each.items(student, seed=self.seed, visible=not hidden, hidden=hidden) for each in self.exercises]
 
 
 class _Unread:
@@ -226,69 +234,62 @@ class _Unread:
     call = run_module = value
 
 
-def _graded(
-    file: str,
-    lesson: Lesson,
-    exercises: Sequence[Exercise],
-    bounds: Bounds,
-    seed: int,
-    processes: Nursery,
-    *,
-    hidden: Collection[str],
-    with_hidden_cases: bool = True,
-) -> Submission:
-    """Grade a file. Hidden cases run last, in a process of their own: no visible line can tell of them."""
+def _graded(file: str, asked: Grading, *, hidden: Collection[str]) -> Submission:
+    """Grade a file. Hidden cases run last, in a process of their own, so that no visible line depends on them.
+
+    All texts of the result are printable: a student chooses names of files, and messages.
+    """
     began = time.monotonic()
-    passes = (False, True) if with_hidden_cases else (False,)
     try:
         with _opened(file) as handle:
-            asked = [exercise.name for exercise in lesson.exercises]
-            source = Source(file, handle, lesson.own_cells, asked, hidden)
+            names = [exercise.name for exercise in asked.lesson.exercises]
+            source = Source(file, handle, asked.lesson.own_cells, names, hidden)
             module = "__main__" if is_notebook(file) else "submission"
-            students = [Sandboxed(processes, source, bounds, module) for _ in passes]
-            with contextlib.suppress(StudentError):  # out of time: each item says so
+            students = [Sandboxed(asked.processes, source, asked.bounds, module) for _ in asked.passes]
+            with contextlib.suppress(StudentError):  # out of time: each item reports it
                 students[0].begin()
-            items, seconds = list[list[list[Item]]](), list[float]()
-            for student, of_hidden in zip(students, passes, strict=True):
-                try:
-                    items.append(_items(exercises, student, seed, hidden=of_hidden))
-                finally:
+            passes, seconds = list[list[list[Item]]](), list[float]()
+            try:
+                for of_pass, student in zip(asked.items(students), students, strict=True):
                     student.end()
-                seconds.append(time.monotonic() - began)
+                    passes.append(of_pass)
+                    seconds.append(time.monotonic() - began)
+            finally:
+                for student in students:
+                    student.end()
     except Unreadable as problem:
-        lost = [_items(exercises, _Unread(), seed, hidden=of_hidden) for of_hidden in passes]
-        return Submission(_by_exercise(lost), file=file, problem=str(problem))
-    told = _by_exercise(items)
-    first = students[0]
+        lost = asked.items(_Unread() for _ in asked.passes)
+        return Submission(_by_exercise(lost), file=printable_line(file), problem=printable_line(str(problem)))
+    items, first = _by_exercise(passes), students[0]
     wrong = [(first.parts[place], line) for place, line in sorted(first.wrong.items())]
     notes = [f"{part.label} {line}" for part, line in wrong if not part.is_ours]
-    if first.printed > MUCH:
-        notes.append(f"prints {first.printed / MUCH:.3g} MB, which nobody reads")
+    if first.printed > MB:
+        notes.append(f"prints {first.printed / MB:.3g} MB, which nobody reads")
     return Submission(
-        told,
-        0 if with_hidden_cases else lesson.points - sum(item.out_of for item in told),
-        file=file,
-        notes=notes,
-        isolation=first.isolation,
+        items,
+        0 if True in asked.passes else asked.lesson.points - sum(item.out_of for item in items),
+        file=printable_line(file),
+        notes=[printable_line(note) for note in notes],
+        isolation=[printable_line(line) for line in first.isolation],
         seconds=seconds[-1],
         visible_seconds=seconds[0],
     )
 
 
-def _items(exercises: Sequence[Exercise], student: Student, seed: int, *, hidden: bool) -> list[list[Item]]:
-    """Return the visible items of each exercise, or the hidden ones."""
-    return [exercise.items(student, seed=seed, visible=not hidden, hidden=hidden) for exercise in exercises]
-
-
-def _by_exercise(passes: Sequence[Sequence[Sequence[Item]]]) -> list[Item]:
-    """Return the items of all passes, those of one exercise together."""
-    return [item for of_exercise in zip(*passes, strict=True) for items in of_exercise for item in items]
+def _by_exercise(passes: Iterable[Sequence[Sequence[Item]]]) -> list[Item]:
+    """Return the printable items of all passes, the items of one exercise together."""
+    return [
+        replace(item, name=printable_line(item.name), line=printable_line(item.line))
+        for of_exercise in zip(*passes, strict=True)
+        for items in of_exercise
+        for item in items
+    ]
 
 
 @contextlib.contextmanager
 def _opened(file: str) -> Iterator[int]:
-    """Open a submission without reading it. Raises `Unreadable` for a link, which may lead to a solution, for a file
-    that is too large, and for anything that is not a file.
+    """Open a submission without reading it. Raise `Unreadable` for links, which may lead to a solution, for files that
+    are too large, and for anything that is not a regular file.
     """
     limit = "notebook_bytes" if is_notebook(file) else "submission_bytes"
     if os.path.islink(file):

@@ -13,8 +13,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from torch import Tensor
-
 from glassformer.config.errors import GlassformerError
 from glassformer.teaching.answering import OUT_OF_MEMORY
 from glassformer.teaching.exercise import StudentError
@@ -253,10 +251,8 @@ class Sandboxed:
     def call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         return self._ask(name, "call", name, args, dict(kwargs))
 
-    def run_module(
-        self, name: str, build: Mapping[str, Any], weights: Mapping[str, Tensor], args: tuple[Any, ...], learn: bool
-    ) -> Any:
-        return self._ask(name, "run_module", name, dict(build), dict(weights), args, learn)
+    def run_module(self, name: str, *call: Any) -> Any:
+        return self._ask(name, "run_module", name, *call)
 
     def _ask(self, name: str, do: str, *args: Any) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""Attention: a class with heads and maps, cross-attention to a memory, and a function of queries, keys and values."""
+"""Contracts of attention: a class, cross-attention to a memory, and a function of queries, keys and values."""
 
 import inspect
 import math
@@ -22,45 +22,47 @@ MEMORY_TOKENS, MEMORY_WIDTH = 4, 13
 
 
 def split(x: Tensor, heads: int) -> Tensor:
-    """B×T×d → B×h×T×e."""
+    """Return the heads, B×T×d → B×h×T×e."""
     return x.reshape(*x.shape[:-1], heads, -1).transpose(1, 2)
 
 
 def view_as_heads(x: Tensor, heads: int) -> Tensor:
-    """B×T×d → B×h×T×e, mixing tokens and heads: wrong."""
+    """Return wrong heads that mix tokens and heads, B×T×d → B×h×T×e."""
     return x.reshape(len(x), heads, x.shape[1], -1)
 
 
 def past(s: Scope, diagonal: int = 0) -> Tensor:
-    """T×S: whether a token comes before another, or is the same; everything where attention is not causal."""
+    """Return the causal mask T×S, True for a token itself and those before it; all True if attention is not causal."""
     pairs = torch.ones(s._q.shape[-2], s._k.shape[-2], dtype=torch.bool)
     return pairs.tril(diagonal) if s.causal else pairs
 
 
-def real(s: Scope, *, upside_down: bool = False) -> Tensor:
-    """B×1×1×S: the keys that are no padding."""
-    if s.mask is None:
-        return torch.ones(1, 1, 1, 1, dtype=torch.bool)
-    return (~s.mask if upside_down else s.mask)[:, None, None, :]
+def everything(s: Scope) -> Tensor:
+    """Return a mask 1×1×1×1 that hides nothing."""
+    return torch.ones(1, 1, 1, 1, dtype=torch.bool)
+
+
+def real(s: Scope) -> Tensor:
+    """Return the padding mask B×1×1×S, True at real tokens."""
+    return everything(s) if s.mask is None else s.mask[:, None, None, :]
 
 
 def products(s: Scope) -> Tensor:
-    scores: Tensor = s._q @ s._k.mT / math.sqrt(s._q.shape[-1])
-    return scores
+    return torch.as_tensor(s._q @ s._k.mT / math.sqrt(s._q.shape[-1]))
 
 
 def divided(divisor: Callable[[Scope], float]) -> Steps:
-    """Scores that are divided by something else than the root of the head width."""
+    """Return the step of scores that are divided by another number than the root of the head width."""
     return {"scores": lambda s: (s._q @ s._k.mT / divisor(s)).masked_fill(~s._seen, -math.inf)}
 
 
-def heads_by(way: Callable[[Tensor, int], Tensor]) -> dict[str, Any]:
-    """Heads that are split in another way."""
-    return {
-        "_q": lambda s: way(s.queries, s.heads),
-        "_k": lambda s: way(s.keys, s.heads),
-        "_v": lambda s: way(s.values, s.heads),
-    }
+def heads_by(split: Callable[[Tensor, int], Tensor]) -> Steps:
+    """Return the steps that split queries, keys and values into heads."""
+
+    def heads(name: str) -> Callable[[Scope], Tensor]:
+        return lambda s: split(getattr(s, name), s.heads)
+
+    return {"_q": heads("queries"), "_k": heads("keys"), "_v": heads("values")}
 
 
 STEPS: Steps = {
@@ -104,9 +106,9 @@ COMMON_MISTAKES: Mistakes = {
 }
 CROSS_MISTAKES: Mistakes = {
     **COMMON_MISTAKES,
-    "memory: x instead": {"_source": lambda s: s.x, "_real": lambda s: torch.ones(1, 1, 1, 1, dtype=torch.bool)},
+    "memory: x instead": {"_source": lambda s: s.x, "_real": everything},
     "mask: upside down": {"_seen": lambda s: ~(s._past & s._real)},
-    "padding: seen": {"_real": lambda s: torch.ones(1, 1, 1, 1, dtype=torch.bool)},
+    "padding: seen": {"_real": everything},
     "heads: not transposed back": {"mixed": lambda s: (s.weights @ s._v).reshape(*s.queries.shape)},
     "heads: viewed": heads_by(view_as_heads),
     "values by the keys' map": {"values": lambda s: s.keys},
@@ -116,7 +118,7 @@ CROSS_MISTAKES: Mistakes = {
 }
 MISTAKES: Mistakes = {
     "causal: upside down": {"_past": lambda s: past(s).mT},
-    "padding: upside down": {"_real": lambda s: real(s, upside_down=True)},
+    "padding: upside down": {"_real": lambda s: everything(s) if s.mask is None else ~real(s)},
     "causal: without itself": {"_past": lambda s: past(s, -1)},
     "causal: one ahead": {"_past": lambda s: past(s, 1)},
     "causal: forgotten": {"_past": lambda s: torch.ones(TOKENS, TOKENS, dtype=torch.bool)},
@@ -135,22 +137,18 @@ FUNCTION_MISTAKES: Mistakes = {
 
 
 def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
-    known = facts.options["causal"]
-    kinds = [False, True] if known is None or "causal" in facts.built_with else [known]
-    out = []
-    for causal in kinds:
-        x = tokens(WIDTH, drawn)
-        case = Case("causal" if causal else "plain", {**facts.options, "causal": causal}, {"x": x})
-        out += padded(facts, case)
-    return out
+    is_causal = facts.options["causal"]
+    tried = [False, True] if is_causal is None or "causal" in facts.built_with else [is_causal]
+    plain = (
+        Case("causal" if causal else "plain", {**facts.options, "causal": causal}, {"x": tokens(WIDTH, drawn)})
+        for causal in tried
+    )
+    return [case for one in plain for case in padded(facts, one)]
 
 
 def cross_cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
     width = MEMORY_WIDTH if "memory_width" in facts.built_with else WIDTH
-    inputs = {
-        "x": tokens(WIDTH, drawn),
-        "memory": torch.randn(BATCH, MEMORY_TOKENS, width, generator=drawn),
-    }
+    inputs = {"x": tokens(WIDTH, drawn), "memory": torch.randn(BATCH, MEMORY_TOKENS, width, generator=drawn)}
     return padded(facts, Case("plain", {**facts.options, "causal": False}, inputs), "memory", per_token=False)
 
 
@@ -166,8 +164,10 @@ def function_cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
 
 def needs_memory(brick: Callable[..., Any]) -> bool:
     """Return whether the forward of a class cannot be called without a memory."""
-    parameters = inspect.signature(brick.forward).parameters.values()  # type: ignore[attr-defined]
-    required = [one.name.lower() for one in parameters if one.default is one.empty]
+    required = [
+        one.name.lower()
+        for one in inspect.signature(brick.forward).parameters.values()  # type: ignore[attr-defined] if one.default is one.empty
+    ]
     memory, x = f"memory|{CROSS_ATTENTION.arguments['memory']}", ATTENTION.arguments["x"]
     return any(re.fullmatch(memory, name) and not re.fullmatch(x, name) for name in required)
 

@@ -1,4 +1,4 @@
-"""`gf.check_brick`: compare a brick of a user's own with ours, row by row."""
+"""`gf.check_brick`: compare a user's brick with the reference, one row per check."""
 
 import contextlib
 import inspect
@@ -18,42 +18,51 @@ from glassformer.config.plugins import import_file, kind_of_part, named_in, part
 from glassformer.encoders.base import Encoder
 from glassformer.rendering.panels import Words
 from glassformer.rendering.view import View
-from glassformer.teaching.brick_check import (
-    attention,
-    encoder,
-    feed_forward,
-    functions,
-    norm,
-    pooling,
-    positions,
-    recurrent,
-)
-from glassformer.teaching.brick_check.contract import Contract
+from glassformer.teaching.brick_check import attention, feed_forward, functions, norm, pooling, positions, recurrent
+from glassformer.teaching.brick_check.contract import Contract, Facts, contract, padded, tokens
 from glassformer.teaching.brick_check.forward import Forward, compare_forward
+from glassformer.teaching.brick_check.names import Offer, sizes
 from glassformer.teaching.brick_check.rows import ROWS, checked, gradients, shapes
+from glassformer.teaching.brick_check.steps import Case
 from glassformer.teaching.brick_check.subject import Subject
 from glassformer.teaching.exercise import TOLERANCE, StudentError
 
-CONTRACTS: list[Contract] = [
-    contract
-    for kind in (pooling, attention, norm, positions, feed_forward, recurrent, functions, encoder)
-    for contract in kind.CONTRACTS
-]
-"""Of two that a name fits, the first counts."""
+ENCODER_WIDTH = 12
+
+
+def encoder_cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
+    x = tokens(ENCODER_WIDTH, drawn)
+    tried = (True, False) if "causal" in facts.built_with else (bool(getattr(facts.module, "causal", True)),)
+    plain = (Case("plain", {**facts.options, "causal": causal}, {"x": x}) for causal in tried)
+    return [case for one in plain for case in padded(facts, one)]
+
+
+ENCODER = contract(
+    "encoder",
+    inputs=encoder_cases,
+    sizes={
+        "input_width": Offer(ENCODER_WIDTH, "input_size", always=False),
+        **sizes(width=ENCODER_WIDTH, layers=2, heads=3, hidden=24, context=16, causal=True, dropout=0.0),
+    },
+)
+"""Contract of an encoder. There is no reference for its outputs, but every other check applies."""
+KINDS_WITH_REFERENCE = (pooling, attention, norm, positions, feed_forward, recurrent, functions)
+CONTRACTS: list[Contract] = [*(each for kind in KINDS_WITH_REFERENCE for each in kind.CONTRACTS), ENCODER]
+"""All contracts; if several patterns match a name, the first counts."""
 KINDS = list(dict.fromkeys(contract.name for contract in CONTRACTS))
 GROUPS = list(dict.fromkeys(contract.group for contract in CONTRACTS if contract.group))
 
 
 @dataclass(frozen=True)
 class BrickChecks(Checks):
-    """The checks of a brick, which `run` names. In a notebook it shows itself."""
+    """The checks of a brick, whose name is `run`. In a notebook, it shows itself."""
 
     like: str = ""
     """Kind of brick that it was compared with."""
     first_wrong: str = ""
-    """The first tensor that is wrong, and the right number."""
+    """The first wrong tensor, and the right number; empty if there is none."""
     hint: str = ""
-    """The likely reason."""
+    """The likely reason; empty if it is unknown."""
 
     def view(self) -> View:
         labelled = {"First wrong tensor": self.first_wrong, "Likely reason": self.hint}
@@ -73,11 +82,11 @@ class BrickChecks(Checks):
 
 
 def check_brick(brick: "Callable[..., Any] | str | os.PathLike[str]", like: str | None = None) -> BrickChecks:
-    """Compare a brick of your own with ours, with the same weights: its outputs, gradients, causality, padding and
-    more. Return all checks, the first wrong tensor and the likely reason.
+    """Compare your brick with the reference implementation, using the same weights: outputs, gradients, causality,
+    padding and more. Return all checks, the first wrong tensor and the likely reason.
 
-    `brick`: a class, a function, or `FILE.py:Name`. `like`: what it should be, such as attention, layer-norm, lstm;
-    unset, its name says so.
+    `brick`: a class, a function, or `FILE.py:Name`. `like`: the kind of brick, such as attention, layer-norm or lstm
+    (default: inferred from its name).
     """
     checked_brick = find_brick(brick)
     results = []
@@ -130,7 +139,7 @@ def _read_weights(subject: Subject) -> Deviation:
 
 
 def _skipped(name: str, failed: str) -> CheckResult:
-    """Return the row of a check that needs another one to pass."""
+    """Return the row of a check that was not run because another one failed."""
     return CheckResult(name, None, TOLERANCE, None, f"{failed} comes first")
 
 
@@ -154,11 +163,11 @@ def find_brick(brick: "Callable[..., Any] | str | os.PathLike[str]") -> Callable
 
 
 def find_contracts(brick: Callable[..., Any], like: str | None) -> list[Contract]:
-    """Return the contracts that the brick may be meant to fulfil: one, or all of a group."""
+    """Return the contracts to compare the brick with: one, or all of a group."""
     is_function = not inspect.isclass(brick)
     fitting = [contract for contract in CONTRACTS if contract.is_function == is_function]
     if like is None and not is_function and issubclass(brick, Encoder):  # type: ignore[arg-type]
-        return [encoder.ENCODER]
+        return [ENCODER]
     name = re.sub(r"[_\W]", "", brick.__name__).lower()
     kind = like or kind_of_part(brick)
     if kind is None:

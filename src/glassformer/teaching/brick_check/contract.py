@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.sentences import sentence
-from glassformer.teaching.brick_check.names import KINDS, Offer, Weight
+from glassformer.teaching.brick_check.names import KINDS, Bridge, Offer, Weight
 from glassformer.teaching.brick_check.steps import Case, Mistakes, Run, Stages, Steps, run_once
 from glassformer.teaching.exercise import Mistake
 
@@ -19,58 +19,56 @@ BATCH, TOKENS = 2, 5
 
 @dataclass(frozen=True)
 class Contract:
-    """What a brick of one kind must be."""
+    """Requirements for a brick of one kind."""
 
     name: str
     signature: str
-    """`x B×T×d → B×T×d`."""
+    """Shapes of inputs and output, such as `x B×T×d → B×T×d`."""
     pattern: str
-    """What a class, or a function, of this kind is called: matched without regard to case and underscores."""
+    """Pattern of the names of classes or functions of this kind, in lower case and without underscores."""
     steps: Steps
     inputs: Callable[["Facts", torch.Generator], list[Case]]
-    """Calls that are compared, with nothing in `weights` yet."""
+    """Function that returns the cases to compare, without weights."""
     mistakes: Mistakes = field(default_factory=dict)
     run: Run = run_once
     is_function: bool = False
     sizes: Mapping[str, Offer] = field(default_factory=dict)
-    """What its __init__ is offered."""
+    """Arguments for its __init__."""
     unnamed: Mapping[str, Any] = field(default_factory=dict)
-    """What a size is taken for where the brick does not name it."""
+    """Sizes that a brick has if its __init__ does not name them."""
     arguments: Mapping[str, str] = field(default_factory=dict)
-    """The inputs in order, and the pattern of their other names."""
+    """Inputs in order, with patterns of their other names."""
     weights: Sequence[Weight] = ()
     group: str = ""
     """The kind under which bricks are registered, such as `norm`."""
     variants: Sequence[Mapping[str, Any]] = ({},)
-    """Facts of which any is right, where the brick cannot be told: the first that fits counts."""
+    """Alternative facts, all of them right; the first that fits the brick counts."""
     says: Mapping[str, str] = field(default_factory=dict)
-    """Of a variant's facts, what is said where it is not the first: formats with its value."""
+    """Templates that report a fact of a variant that is not the first, by fact."""
     sources: Mapping[str, str] = field(default_factory=dict)
-    """Of a stage, where a student's is seen: a weight (what comes of it), `into` a weight, `softmax`, `first mean`."""
+    """Where `Watch.stage` finds a stage: the output of a weight, the input `into` it, `softmax`, `first mean`."""
     searched: Sequence[str] = ()
-    """Stages that must be among what is computed, whatever computes them."""
+    """Stages that must be among the computed tensors, whatever computes them."""
     causal: str = ""
-    """Whether an output may depend on later tokens: `always` not, or as the `option` says."""
+    """`always`: no output depends on later tokens; `option`: as the option `causal` says; empty: it may."""
     permutes: str = ""
-    """What becomes of the output when tokens change places: it goes `with` them, or is the `same`."""
+    """Effect of permuted tokens on the output: permuted `with` them, or the `same`."""
     permuted: Sequence[str] = ("x",)
-    """The inputs whose tokens change places."""
+    """Inputs whose tokens are permuted together."""
     masked: str = "x"
     """The input that the mask belongs to."""
     time: int | None = 1
-    """The axis of those that the tokens lie on; None: there are none."""
+    """The token axis of these inputs; None if they have no tokens."""
     learns: int = 0
-    """Tokens of a batch that it must be able to overfit."""
+    """Number of tokens that the brick must be able to overfit."""
     shape: Callable[[Case], tuple[int, ...]] = lambda case: tuple(case.inputs["x"].shape)
-    """Of the output."""
-    read_weights: Callable[..., Any] | None = None
-    """Brings weights over in a way of its own."""
+    """Function that returns the shape of the output."""
+    read_weights: Callable[[nn.Module, Mapping[str, Any], set[str]], Bridge] | None = None
+    """Function that finds the weights; None: by their names."""
 
     def expected(self, case: Case, *replaced: Steps) -> Stages:
         """Return the right stages, or those of a brick that computes some steps differently."""
-        steps = dict(self.steps)
-        for wrong in replaced:
-            steps |= wrong
+        steps = {name: step for formulas in (self.steps, *replaced) for name, step in formulas.items()}
         return _only_real(self.run(steps, case), case)
 
     def known_mistakes(self) -> list[Mistake]:
@@ -95,7 +93,7 @@ def contract(kind: str, **formulas: Any) -> Contract:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a student's brick before it is compared."""
+    """Facts about a student's brick that are known before it is compared."""
 
     options: Mapping[str, Any]
     """The sizes that it was built with."""
@@ -107,7 +105,7 @@ class Facts:
 
 
 def _only_real(stages: Stages, case: Case) -> Stages:
-    """Not a number where no token is: B×T×…, or B×h×T×S."""
+    """Set stages of the shapes B×T×… and B×h×T×S to nan where there is no real token."""
     if case.real is None:
         return stages
     rows, length = case.real.shape
@@ -115,8 +113,8 @@ def _only_real(stages: Stages, case: Case) -> Stages:
     for name, stage in stages.items():
         axis = 2 if stage.dim() == 4 else 1
         if stage.dim() > 1 and stage.shape[axis] == length:
-            shape = [rows if place == 0 else length if place == axis else 1 for place in range(stage.dim())]
-            out[name] = stage.masked_fill(~case.real.view(shape), torch.nan)
+            real = case.real.view(rows, *[1] * (axis - 1), length, *[1] * (stage.dim() - axis - 1))
+            out[name] = stage.masked_fill(~real, torch.nan)
     return out
 
 
@@ -137,5 +135,5 @@ def padded(facts: "Facts", case: Case, name: str = "x", *, per_token: bool = Tru
 
 
 def tokens(width: int, drawn: torch.Generator) -> Tensor:
-    """B×T×width: normal numbers."""
+    """Return B×T×width normal numbers."""
     return torch.randn(BATCH, TOKENS, width, generator=drawn)

@@ -1,4 +1,4 @@
-"""The feed-forward part: two linear maps with a non-linearity between them, or gated."""
+"""Contract of the feed-forward layer: two linear maps with a non-linearity between them, or gated."""
 
 from collections.abc import Mapping
 
@@ -19,32 +19,29 @@ def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
     return [Case("plain", facts.options, {"x": tokens(WIDTH, drawn)})]
 
 
-def activate(s: Scope, x: Tensor) -> Tensor:
-    return ACTIVATIONS[s.activation](x)
-
-
 def activate_and_gate(s: Scope) -> Tensor:
-    out = activate(s, s.hidden)
+    out = ACTIVATIONS[s.activation](s.hidden)
     return out if s.w_3 is None else out * mapped(s.x, s.w_3, s.b_3)
 
 
-STEPS: Steps = {
-    "hidden": lambda s: mapped(s.x, s.w_1, s.b_1),
-    "active": activate_and_gate,
-    "output": lambda s: mapped(s.active, s.w_2, s.b_2),
-}
+def output(s: Scope) -> Tensor:
+    return mapped(s.active, s.w_2, s.b_2)
+
+
+STEPS: Steps = {"hidden": lambda s: mapped(s.x, s.w_1, s.b_1), "active": activate_and_gate, "output": output}
+LINEAR: Steps = {"active": lambda s: s.hidden}
 MISTAKES: Mistakes = {
-    "activation: none": {"active": lambda s: s.hidden},
-    "activation: at the end": {
-        "active": lambda s: s.hidden,
-        "output": lambda s: activate(s, mapped(s.active, s.w_2, s.b_2)),
-    },
-    "residual inside": {"output": lambda s: mapped(s.active, s.w_2, s.b_2) + s.x},
+    "activation: none": LINEAR,
+    "activation: at the end": {**LINEAR, "output": lambda s: ACTIVATIONS[s.activation](output(s))},
+    "residual inside": {"output": lambda s: output(s) + s.x},
 }
 
 
 def read_weights(module: nn.Module, options: Mapping[str, object], turned: set[str]) -> Bridge:
-    """Find the weights by their shapes: d → hidden, once or twice, and hidden → d."""
+    """Find the weights by their shapes: d → hidden, once or twice, and hidden → d.
+
+    `turned`: parameters that are used as x W, not as x Wᵀ.
+    """
     shapes = {name: tuple(one.T.shape if name in turned else one.shape) for name, one in module.named_parameters()}
     into = [name for name, shape in shapes.items() if len(shape) == 2 and shape[1] == WIDTH != shape[0]]
     back = [name for name, shape in shapes.items() if len(shape) == 2 and shape[0] == WIDTH != shape[1]]

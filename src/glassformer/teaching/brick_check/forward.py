@@ -16,9 +16,9 @@ from glassformer.teaching.brick_check.watch import alike, first_wrong
 from glassformer.teaching.exercise import TOLERANCE, Mistake, StudentError, difference, first_apart
 
 CLEAR_DIFFERENCE = 1e-3
-"""Relative difference that is no rounding error."""
+"""Relative difference that is larger than any rounding error."""
 MAX_UNKNOWN_SHARE = 0.7
-"""Largest share of missing numbers with which two tensors are still compared."""
+"""Maximum share of nan with which two tensors are still compared."""
 
 
 @dataclass(frozen=True)
@@ -31,18 +31,18 @@ class CaseRun:
 
     @property
     def output(self) -> Tensor:
-        """The output, not a number where none is expected."""
+        """Return the output, with nan where the reference has nan."""
         right, given = self.expected["output"], self.ran.output.detach()
         return torch.where(right.isnan(), right, given.to(right.dtype)) if given.shape == right.shape else given
 
     @property
     def line(self) -> str | None:
-        """The difference in one line; None if there is none."""
+        """Return the difference in one line; None if there is none."""
         return difference(self.expected["output"], self.output, TOLERANCE)
 
     @property
     def deviation(self) -> float:
-        """The largest difference, as a share of the largest number."""
+        """Return the largest difference, relative to the largest number."""
         return apart(self.expected["output"], self.output)
 
 
@@ -56,7 +56,7 @@ class Forward:
 
 
 def apart(expected: Tensor, given: Tensor) -> float:
-    """Return the largest difference, as a share of the largest number; infinite if one is not a number."""
+    """Return the largest difference, relative to the largest number; infinite if a number is nan."""
     if expected.shape != given.shape:
         return math.inf
     known = ~expected.isnan()
@@ -74,28 +74,27 @@ def compare_forward(subject: Subject) -> Forward:
     tries: list[tuple[dict[str, Any], list[CaseRun] | StudentError]] = []
     for facts in variants:
         subject.settle_on({**subject.settled, **facts})
-        tried: list[CaseRun] = []
+        tried, error = list[CaseRun](), None
         try:
             for case in subject.cases():
                 tried.append(CaseRun(case, contract.expected(case), subject.run(case)))
-        except StudentError as error:  # a wrong number in an earlier case is more informative
-            is_wrong = any(one.line is not None for one in tried)
-            tries.append((facts, tried if is_wrong else error))
-            continue
-        tries.append((facts, tried))
-        if all(one.line is None for one in tried):
+        except StudentError as raised:
+            error = raised
+        is_wrong = any(one.line is not None for one in tried)  # wrong numbers are more informative than the error
+        tries.append((facts, tried if error is None or is_wrong else error))
+        if error is None and not is_wrong:
             what = ", ".join(dict.fromkeys(one.case.what for one in tried))
             chosen = {name: value for name, value in facts.items() if value != first[name] and name in contract.says}
             notes = [contract.says[name].format(value) for name, value in chosen.items()]
             words = "; ".join([f"{contract.signature}: {what}", *notes])
             return Forward(_row(max(one.deviation for one in tried), True, words))
-    judged = [(facts, *_judge(contract, tried)) for facts, tried in tries]
-    facts, _, found = min(judged, key=lambda one: one[1])
+    ranked = [(facts, *_ranked(contract, tried)) for facts, tried in tries]
+    facts, _, best = min(ranked, key=lambda one: one[1])
     subject.settle_on({**subject.settled, **facts})
-    return found
+    return best
 
 
-def _judge(contract: Contract, tried: list[CaseRun] | StudentError) -> tuple[int, Forward]:
+def _ranked(contract: Contract, tried: list[CaseRun] | StudentError) -> tuple[int, Forward]:
     """Return a rank, lower for a better explanation, and the comparison."""
     if isinstance(tried, StudentError):
         return 4, Forward(_row(None, False, str(tried)))
@@ -119,7 +118,7 @@ def _row(most: float | None, passed: bool, words: str) -> CheckResult:
 
 
 def _hint(contract: Contract, tried: Sequence[CaseRun], wrong: CaseRun, stage: str, given: Tensor | None) -> str:
-    """Return the hint of a known mistake that explains the output, or else the first wrong tensor; else nothing."""
+    """Return the hint of a known mistake that explains the output or the first wrong tensor; empty if none does."""
     known = contract.known_mistakes()
     matching = [mistake for mistake in known if _explains(mistake, wrong, "output", wrong.output)]
     others = [one for one in tried if one is not wrong]
@@ -133,7 +132,7 @@ def _hint(contract: Contract, tried: Sequence[CaseRun], wrong: CaseRun, stage: s
 
 
 def _explains(mistake: Mistake, wrong: CaseRun, stage: str, actual: Tensor) -> bool:
-    """Return whether a mistake changes a stage, to what a student has."""
+    """Return whether a mistake changes a stage into the student's tensor."""
     made = _made(mistake.wrong, wrong.case)
     if made is None or stage not in made or alike(wrong.expected[stage], made[stage])[0]:
         return False
@@ -142,21 +141,21 @@ def _explains(mistake: Mistake, wrong: CaseRun, stage: str, actual: Tensor) -> b
 
 def _made(wrong: Callable[..., Any], case: Case) -> Stages | None:
     try:
-        made: Stages = wrong(case)
-    except (RuntimeError, ValueError, IndexError, TypeError, AttributeError):  # it cannot be made here
+        return dict(wrong(case))
+    except (RuntimeError, ValueError, IndexError, TypeError, AttributeError):  # the mistake is impossible here
         return None
-    return made
 
 
 def _may_give(made: Stages | None, given: Tensor) -> bool:
     """Return whether a mistake is consistent with an output, or cannot be compared."""
-    return (
-        made is None or bool(made["output"].isnan().float().mean() > MAX_UNKNOWN_SHARE) or _gives(made["output"], given)
-    )
+    return made is None or _is_unknown(made["output"]) or _gives(made["output"], given)
+
+
+def _is_unknown(made: Tensor) -> bool:
+    return bool(made.isnan().float().mean() > MAX_UNKNOWN_SHARE)
 
 
 def _gives(made: Tensor, given: Tensor) -> bool:
     """Return whether two outputs agree wherever the mistake gives numbers."""
-    if made.shape != given.shape or made.isnan().float().mean() > MAX_UNKNOWN_SHARE:
-        return False
-    return first_apart(made, torch.where(made.isnan(), made, given), TOLERANCE) is None
+    is_comparable = made.shape == given.shape and not _is_unknown(made)
+    return is_comparable and first_apart(made, torch.where(made.isnan(), made, given), TOLERANCE) is None

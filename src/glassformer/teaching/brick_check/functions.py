@@ -1,4 +1,4 @@
-"""Softmax and cross-entropy, as functions."""
+"""Contracts of the functions softmax and cross-entropy."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ def losses(s: Scope) -> Tensor:
 
 
 def counts(s: Scope) -> Tensor:
-    """N: the examples that count."""
+    """Return which of the N examples count."""
     return (s.true != IGNORED) & (True if s.mask is None else s.mask)
 
 
@@ -64,11 +64,7 @@ def mean_loss(s: Scope) -> Tensor:
     return (s.losses * counts(s)).sum() / counts(s).sum()
 
 
-LOSS_STEPS: Steps = {
-    "log probabilities": lambda s: s.scores.log_softmax(-1),
-    "losses": losses,
-    "output": mean_loss,
-}
+LOSS_STEPS: Steps = {"log probabilities": lambda s: s.scores.log_softmax(-1), "losses": losses, "output": mean_loss}
 LOSS_MISTAKES: Mistakes = {
     "loss: softmax twice": {"log probabilities": lambda s: s.scores.softmax(-1).log_softmax(-1)},
     "loss: summed": {"output": lambda s: (s.losses * counts(s)).sum()},

@@ -1,4 +1,4 @@
-"""What students call sizes, inputs and weights: passes the first two by name, and finds the weights."""
+"""Names that students give to sizes, inputs and weights: pass the first two by name, and find the weights."""
 
 import inspect
 import re
@@ -122,9 +122,9 @@ class Weight:
     label: str
     """Its name in messages, such as `query`."""
     names: str
-    """Pattern of its names."""
+    """Pattern of its names in bricks."""
     bias: str = ""
-    """The name of its bias, where it may have one."""
+    """The name of its bias; empty if it cannot have one."""
     needed: Callable[[Mapping[str, Any]], bool] = lambda options: True
     shape: tuple[int, ...] | None = None
 
@@ -134,7 +134,7 @@ class Weight:
 
 @dataclass(frozen=True)
 class Role:
-    """What a parameter is: weights of the reference side by side, or one part of a weight."""
+    """Role of a parameter: weights of the reference side by side, or one part of a weight."""
 
     names: tuple[str, ...]
     part: int = 0
@@ -145,7 +145,7 @@ Tensors = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class Bridge:
-    """The way from the student's parameters, or their gradients, to those of the reference."""
+    """Map from the student's parameters, or their gradients, to those of the reference."""
 
     read: Callable[[Tensors], dict[str, Tensor | None]]
     roles: Mapping[str, Role] = field(default_factory=dict)
@@ -153,10 +153,9 @@ class Bridge:
 
 
 def read_by_name(module: nn.Module, wanted: Sequence[Weight], options: Mapping[str, Any], turned: set[str]) -> Bridge:
-    """`turned`: parameters that are used as x W, not as x Wᵀ."""
+    """Find the weights by their names. `turned`: parameters that are used as x W, not as x Wᵀ."""
     found: dict[str, list[str]] = {}
-    unknown = []
-    order = "qkv"
+    unknown, order = list[str](), "qkv"
     for name, parameter in module.named_parameters():
         place, letters = _place(name, parameter, wanted)
         order = letters or order
@@ -194,13 +193,13 @@ def read_by_name(module: nn.Module, wanted: Sequence[Weight], options: Mapping[s
 
 
 def clean(token: str) -> str:
-    """`W_q`, `q_proj`, `to_q`, `linearQ` → q."""
+    """Return `q` for `W_q`, `q_proj`, `to_q` or `linearQ`."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", token).lower().split("_")
     return "_".join(word for word in words if not NOISE.fullmatch(word))
 
 
 def tokens_of(name: str) -> list[str]:
-    """Return the words of a parameter's name that may say what it is, without numbers."""
+    """Return the words of a parameter's name that may identify it, without numbers."""
     words = [word for word in name.split(".") if not word.isdigit()]
     own = words[-2:] if words[-1] in ("weight", "bias") else words[-1:]
     return [

@@ -1,6 +1,6 @@
-"""Layer norm and RMS norm, as classes and as functions."""
+"""Contracts of layer norm and RMS norm, as classes and as functions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,22 +26,23 @@ def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
     if facts.module is None:
         inputs["gain"], shift = torch.randn(2, WIDTH, generator=drawn)
         inputs["shift"] = shift if "shift" in facts.takes else None
-    return [
-        Case("plain", facts.options, {"x": x, **inputs}),
-        Case("small numbers", facts.options, {"x": x * 2e-3, **inputs}),
-    ]
+    scales = {"plain": 1.0, "small numbers": 2e-3}
+    return [Case(what, facts.options, {"x": x * scale, **inputs}) for what, scale in scales.items()]
 
 
-def mean(x: Tensor, axis: Any = -1) -> Tensor:
+Axes = int | tuple[int, ...]
+
+
+def mean(x: Tensor, axis: Axes = -1) -> Tensor:
     return x.mean(axis, keepdim=True)
 
 
-def variance(x: Tensor, axis: Any = -1) -> Tensor:
+def variance(x: Tensor, axis: Axes = -1) -> Tensor:
     return x.var(axis, correction=0, keepdim=True)
 
 
-def normalised(deviation: Any) -> Steps:
-    """Centred numbers, divided by this."""
+def normalised(deviation: Callable[[Scope], Tensor]) -> Steps:
+    """Return the step that divides centred numbers by a deviation."""
     return {"normalised": lambda s: (s.x - s.mean) / deviation(s)}
 
 
@@ -50,18 +51,12 @@ def scaled(s: Scope, gain: bool = True, shift: bool = True) -> Tensor:
     return out + s.shift if shift and s.shift is not None else out
 
 
-LAYER: Steps = {
-    "mean": lambda s: mean(s.x),
-    "variance": lambda s: variance(s.x),
-    **normalised(lambda s: torch.sqrt(s.variance + s.eps)),
-    "output": scaled,
-}
-
-
-def over(axis: Any) -> Steps:
+def over(axis: Axes) -> Steps:
+    """Return the steps of mean and variance over some axes."""
     return {"mean": lambda s: mean(s.x, axis), "variance": lambda s: variance(s.x, axis)}
 
 
+LAYER: Steps = {**over(-1), **normalised(lambda s: torch.sqrt(s.variance + s.eps)), "output": scaled}
 LAYER_MISTAKES: Mistakes = {
     "norm: over the tokens": over(1),
     "norm: over the batch": over(0),
@@ -92,7 +87,7 @@ RMS_MISTAKES: Mistakes = {
 
 def class_and_function(kind: str, steps: Steps, mistakes: Mistakes, weights: Sequence[Weight]) -> list[Contract]:
     as_class = contract(
-        kind, steps=steps, mistakes=mistakes, inputs=cases, sizes=SIZES, unnamed={"eps": None}, weights=weights
+        kind, steps=steps, mistakes=mistakes, inputs=cases, sizes=SIZES, unnamed=EPS_UNKNOWN, weights=weights
     )
     vectors = {weight.name: weight.names for weight in weights}
     arguments = {**as_class.arguments, **vectors, "eps": SIZES["eps"].names}

@@ -1,4 +1,4 @@
-"""Pooling: the vectors of a text become one."""
+"""Contracts of pooling, which reduces the vectors of a text to one."""
 
 import math
 from dataclasses import replace
@@ -25,22 +25,22 @@ def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
 
 
 def real(s: Scope) -> Tensor:
-    """B×T."""
+    """Return the mask B×T, True at real tokens."""
     return torch.ones(s.x.shape[:2], dtype=torch.bool) if s.mask is None else s.mask
 
 
 def lengths(s: Scope) -> Tensor:
-    """B×1."""
+    """Return the numbers of real tokens, B×1."""
     return real(s).sum(1, keepdim=True)
 
 
 def filled(s: Scope, padding: float = 0.0) -> Tensor:
-    """B×T×d: x with this number in padding."""
+    """Return x with a number in place of padding, B×T×d."""
     return s.x.masked_fill(~real(s).unsqueeze(-1), padding)
 
 
 def last_token(s: Scope) -> Tensor:
-    """B×d."""
+    """Return the last real token of each row, B×d."""
     return s.x[torch.arange(len(s.x)), lengths(s).squeeze(1) - 1]
 
 
@@ -73,22 +73,13 @@ POOLS: dict[str, tuple[str, Steps, Mistakes]] = {
     "last": (
         r".*last.*",
         {"output": last_token},
-        {
-            "pool: position T − 1": {"output": lambda s: s.x[:, -1]},
-            "pool: first": {"output": lambda s: s.x[:, 0]},
-        },
+        {"pool: position T − 1": {"output": lambda s: s.x[:, -1]}, "pool: first": {"output": lambda s: s.x[:, 0]}},
     ),
-    "first": (
-        r".*(first|cls).*",
-        {"output": lambda s: s.x[:, 0]},
-        {"pool: last": {"output": lambda s: s.x[:, -1]}},
-    ),
+    "first": (r".*(first|cls).*", {"output": lambda s: s.x[:, 0]}, {"pool: last": {"output": lambda s: s.x[:, -1]}}),
     "sum": (
         r".*sum(pool|over).*|.*poolsum.*|sum",
         {"output": lambda s: filled(s).sum(1)},
-        {
-            "pool: padding counted": {"output": lambda s: s.x.sum(1)},
-        },
+        {"pool: padding counted": {"output": lambda s: s.x.sum(1)}},
     ),
     "attention": (
         r".*attention.*pool.*|.*attn.*pool.*|.*pool.*attention.*",
@@ -105,9 +96,8 @@ POOLS: dict[str, tuple[str, Steps, Mistakes]] = {
     ),
 }
 """By kind of pooling: the pattern of its names, its reference and its known mistakes."""
-QUERY = Weight(
-    "query", "query", "query|q|w|weight|attention|attn|scores?|scorer|vector|u|v", bias="query_bias", shape=(WIDTH,)
-)
+QUERY_NAMES = "query|q|w|weight|attention|attn|scores?|scorer|vector|u|v"
+QUERY = Weight("query", "query", QUERY_NAMES, bias="query_bias", shape=(WIDTH,))
 
 
 def contracts(kind: str) -> list[Contract]:

@@ -1,4 +1,4 @@
-"""Positions that are added: sine and cosine, and learned ones."""
+"""Contracts of positions that are added: sine and cosine, and learned ones."""
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ def vector_cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
 
 
 def angles(s: Scope, powers: Tensor = PAIRS, first: int = 0) -> Tensor:
-    """T×(d/2)."""
+    """Return the angles, T×(d/2)."""
     return (s.index + first).unsqueeze(-1) / 10_000 ** (powers / WIDTH)
 
 

@@ -1,4 +1,4 @@
-"""Recurrent layers: Elman's, LSTM, GRU."""
+"""Contracts of recurrent layers: Elman's network, LSTM and GRU."""
 
 import itertools
 import re
@@ -21,7 +21,7 @@ GATES = {
     "gru": {"r": "r|reset", "z": "z|update", "n": "n|new|h|g|candidate"},
     "rnn": {},
 }
-"""The gates in torch's order, with the patterns of their names."""
+"""Gates in torch's order, with the patterns of their names."""
 
 
 def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
@@ -39,7 +39,7 @@ def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
 
 
 def total(s: Scope, bias: float = 1.0) -> Tensor:
-    """W x + U h + b, of all gates, with the bias times this."""
+    """Return W x + U h + b of all gates, with b multiplied by `bias`."""
     out = mapped(s.x, s.w_x) + mapped(s.h, s.w_h)
     for one in (s.b_x, s.b_h):
         out = out if one is None else out + bias * one
@@ -56,10 +56,7 @@ COMMON_MISTAKES: Mistakes = {
     "bias: forgotten": {"_total": lambda s: total(s, 0.0)},
     "state: forgotten": {"_total": lambda s: total(s) - mapped(s.h, s.w_h)},
 }
-RNN_MISTAKES: Mistakes = {
-    "rnn: no tanh": {"state": lambda s: s._total},
-    **COMMON_MISTAKES,
-}
+RNN_MISTAKES: Mistakes = {"rnn: no tanh": {"state": lambda s: s._total}, **COMMON_MISTAKES}
 
 
 def lstm_gate(s: Scope, place: int, letter: str) -> Tensor:
@@ -68,7 +65,7 @@ def lstm_gate(s: Scope, place: int, letter: str) -> Tensor:
 
 
 def lstm_gates(order: str) -> Steps:
-    """The gates, if their weights stand in this order."""
+    """Return the steps of the gates, whose weights are in this order."""
     return {letter: partial(lstm_gate, place=place, letter=letter) for place, letter in enumerate(order)}
 
 
@@ -136,9 +133,9 @@ class Piece(NamedTuple):
 
     parameter: str
     place: str
-    """Which weight it is, such as `w_x` or `b_h`; `w`: of x and h side by side."""
+    """The weight, such as `w_x` or `b_h`; `w`: those of x and h side by side."""
     gate: str | None
-    """Its gate; None: all of them."""
+    """The gate; None if it holds all gates."""
     is_turned: bool = False
 
 
@@ -179,7 +176,7 @@ def find_pieces(module: nn.Module, gates: Mapping[str, str], width: int, turned:
 
 
 def read_weights(module: nn.Module, options: Mapping[str, Any], turned: set[str]) -> Bridge:
-    """Find weights of all gates at once or of each gate, of x and h apart or of both in one."""
+    """Find the weights: of all gates or one each, of x and h separately or side by side."""
     gates = GATES[options["kind"]]
     letters = list(gates) or [""]
     width = INPUT if options["input_width"] else WIDTH

@@ -1,7 +1,7 @@
-"""Checks of what must hold for every brick: shapes, gradients, causality, padding and more, a row each."""
+"""Checks that apply to every brick, one row each: shapes, gradients, causality, padding and more."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -18,25 +18,34 @@ from glassformer.teaching.brick_check.subject import Subject
 from glassformer.teaching.exercise import TOLERANCE, StudentError
 
 MAX_UPDATES, LEARNING_RATE, FIRST_SPREAD = 100, 0.05, 0.2
-"""For overfitting one batch; the spread is that of the first weights."""
+"""Settings of overfitting one batch; FIRST_SPREAD is the standard deviation of the first weights."""
 OVERFITTED_LOSS = 0.05
 ALL = slice(None)
 CUT_OFF = "is there a detach(), .data, .item() or no_grad() on the way?"
+NO_GRADIENT = "no gradient comes to {}: " + CUT_OFF
 
 
 class Fails(Exception):
-    """Raised by a check that fails; says why."""
+    """Raised by a check that fails, with the reason."""
 
 
 def checked(name: str, check: Callable[[], Deviation]) -> CheckResult:
     """Return the row of a check, which fails if it raises."""
     try:
         deviation = check()
-    except DoesNotApply as why:
-        return CheckResult(name, None, TOLERANCE, None, str(why))
-    except (Fails, StudentError) as why:
-        return CheckResult(name, None, TOLERANCE, False, str(why))
+    except (DoesNotApply, Fails, StudentError) as why:
+        return CheckResult(name, None, TOLERANCE, None if isinstance(why, DoesNotApply) else False, str(why))
     return CheckResult(name, deviation.difference, TOLERANCE, deviation.difference <= TOLERANCE, deviation.words)
+
+
+def within_tolerance(differences: Iterable[tuple[float, str]]) -> float:
+    """Return the largest difference; raise `Fails` at the first one that is too large, with the words beside it."""
+    most = 0.0
+    for difference, words in differences:
+        if difference > TOLERANCE:
+            raise Fails(words.format(difference))
+        most = max(most, difference)
+    return most
 
 
 def with_inputs(case: Case, change: Callable[[str, Tensor], Tensor]) -> Case:
@@ -76,7 +85,7 @@ def _shape(sizes: tuple[int, ...]) -> str:
 
 
 def causality(subject: Subject) -> Deviation:
-    """Change each token; no output before it may move."""
+    """Change each token in turn, and check that no output before it changes."""
     if not subject.contract.causal:
         raise DoesNotApply(f"{subject.contract.name} may see every token")
     always = subject.contract.causal == "always"
@@ -97,21 +106,23 @@ def causality(subject: Subject) -> Deviation:
 
 
 def padding(subject: Subject) -> Deviation:
-    """Compare each row with padding behind it with the row alone."""
+    """Compare each row in a padded batch with the row alone."""
     contract = subject.contract
     if "mask" not in subject.takes or (contract.is_function and "x" not in contract.arguments):
         raise DoesNotApply("it takes no padding mask")
-    most = 0.0
-    for case in subject.plain_cases(padded=True):
-        lengths = case.inputs["mask"].sum(1).tolist()
-        whole = subject.run(case).output
-        for row, length in enumerate(lengths):
-            alone = _without_padding(case, row, length, contract.masked)
+    cases = subject.plain_cases(padded=True)
+    lengths = cases[-1].inputs["mask"].sum(1).tolist()
+
+    def differences() -> Iterator[tuple[float, str]]:
+        for case in cases:
+            whole = subject.run(case).output
             has_tokens = whole.dim() == 3 and contract.masked == "x"
-            difference = apart(subject.run(alone).output[0], whole[row, :length] if has_tokens else whole[row])
-            if difference > TOLERANCE:
-                raise Fails(f"row {row} with padding behind it is {difference:.2g} off what it is alone")
-            most = max(most, difference)
+            for row, length in enumerate(lengths):
+                alone = subject.run(_without_padding(case, row, length, contract.masked)).output[0]
+                together = whole[row, :length] if has_tokens else whole[row]
+                yield apart(alone, together), f"row {row} with padding behind it is {{:.2g}} off what it is alone"
+
+    most = within_tolerance(differences())
     form = "" if subject.mask_form == "B×T" else f"; its mask is {subject.mask_form}, and a model gives B×T"
     return Deviation(most, f"rows of {', '.join(map(str, lengths))} tokens together and alone{form}")
 
@@ -144,13 +155,11 @@ def batch_rows(subject: Subject) -> Deviation:
     whole = subject.run(case).output
     if whole.dim() < 2 or subject.contract.time is None or (subject.contract.is_function and first.dim() < 3):
         raise DoesNotApply("there is no batch")
-    most = 0.0
-    for row in range(len(first)):
-        difference = apart(whole[row : row + 1], subject.run(cut(case, slice(row, row + 1))).output)
-        if difference > TOLERANCE:
-            raise Fails(f"row {row} is {difference:.2g} off what it is alone: rows of a batch must not know each other")
-        most = max(most, difference)
-    return Deviation(most, "each row of the batch alone gives the same")
+    rows = [slice(row, row + 1) for row in range(len(first))]
+    alone = (subject.run(cut(case, row)).output for row in rows)
+    words = "row {} is {{:.2g}} off what it is alone: rows of a batch must not know each other"
+    differences = ((apart(whole[row], one), words.format(row.start)) for row, one in zip(rows, alone, strict=True))
+    return Deviation(within_tolerance(differences), "each row of the batch alone gives the same")
 
 
 def in_place(subject: Subject) -> Deviation:
@@ -162,14 +171,17 @@ def in_place(subject: Subject) -> Deviation:
     return Deviation(0.0, "what it is given stays as it was")
 
 
+NOT_DETERMINISTIC = (
+    "the same call gives something else the second time: is there dropout that does not ask for self.training, or a "
+    "state that is not reset between two batches?"
+)
+
+
 def deterministic(subject: Subject) -> Deviation:
     case = subject.plain_cases()[0]
     module = None if subject.contract.is_function else subject.with_weights(case.options)
     if not torch.equal(subject.call(case, module).output, subject.call(case, module).output):
-        raise Fails(
-            "the same call gives something else the second time: is there dropout that does not ask for "
-            "self.training, or a state that is not reset between two batches?"
-        )
+        raise Fails(NOT_DETERMINISTIC)
     return Deviation(0.0, "twice the same call, in eval: bit for bit")
 
 
@@ -182,15 +194,15 @@ def cached(subject: Subject) -> Deviation:
         raise DoesNotApply("it is not causal")
     x = case.inputs["x"]
     module: Any = subject.with_weights(case.options)
-    whole, most = subject.call(case, module).output, 0.0
-    for pieces in ([TOKENS], [1] * TOKENS, [3, 1, 1]):
-        with torch.no_grad():
-            state = subject.safely(module.init_state, len(x), TOKENS)
-            out = torch.cat([subject.safely(module.extend, piece, state) for piece in x.split(pieces, 1)], 1)
-        difference = apart(whole, out)
-        if difference > TOLERANCE:
-            raise Fails(f"extend in pieces of {', '.join(map(str, pieces))} is {difference:.2g} off forward")
-        most = max(most, difference)
+    whole = subject.call(case, module).output
+
+    @torch.no_grad()
+    def difference(pieces: list[int]) -> tuple[float, str]:
+        state = subject.safely(module.init_state, len(x), TOKENS)
+        out = torch.cat([subject.safely(module.extend, piece, state) for piece in x.split(pieces, 1)], 1)
+        return apart(whole, out), f"extend in pieces of {', '.join(map(str, pieces))} is {{:.2g}} off forward"
+
+    most = within_tolerance(map(difference, ([TOKENS], [1] * TOKENS, [3, 1, 1])))
     return Deviation(most, "extend in pieces of 5, of 1, of 3, 1, 1 = forward on the whole")
 
 
@@ -213,7 +225,7 @@ def gradients(subject: Subject) -> Deviation:
     own = {} if module is None else {name: one.grad for name, one in module.named_parameters()}
     for name, one in own.items():
         if one is None or not one.isfinite().all():
-            raise Fails(f"no gradient comes to {name}: {CUT_OFF}" if one is None else f"{name} has a gradient of nan")
+            raise Fails(NO_GRADIENT.format(name) if one is None else f"{name} has a gradient of nan")
     if not contract.steps:
         return Deviation(0.0, f"come to all {len(own)} weights")
     if module is not None:
@@ -222,7 +234,7 @@ def gradients(subject: Subject) -> Deviation:
     for name, right in _right_gradients(contract, case, factors).items():
         gradient = actual[name]
         if gradient is None:
-            raise Fails(f"no gradient comes to {name}: {CUT_OFF}")
+            raise Fails(NO_GRADIENT.format(name))
         differences[name] = apart(right, gradient)
     worst = max(differences, key=lambda name: differences[name])
     if differences[worst] > TOLERANCE:

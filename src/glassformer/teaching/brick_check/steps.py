@@ -1,4 +1,4 @@
-"""A computation written out step by step, run on a case."""
+"""Cases, and computations that are written out step by step."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,7 +10,7 @@ from torch import Tensor
 
 Stages = dict[str, Tensor]
 """Tensors of a computation by name, in order; `output` comes last."""
-Scope = Any
+Scope = SimpleNamespace
 """Namespace of a step: sizes, inputs, weights and the stages before it, as attributes."""
 Steps = Mapping[str, Callable[[Scope], Any]]
 """Formulas of the stages. Stages whose name starts with _ are not shown."""
@@ -24,50 +24,45 @@ class Case:
     """One call of a brick."""
 
     what: str
-    """What is special in it: `causal`, `padded`."""
+    """How the case differs from the plain one, such as `causal` or `padded`."""
     options: Mapping[str, Any]
-    """What the brick is built with, beside the sizes that never change, and other facts that the formulas need."""
+    """The sizes that vary between cases, and other facts that the formulas need."""
     inputs: Mapping[str, Any]
-    """By name; an input that depends on x is a function of it."""
+    """Inputs by name; an input that depends on x is a function of x."""
     weights: Mapping[str, Tensor | None] = field(default_factory=dict)
     real: Tensor | None = None
-    """B×T: where a token is; what stands elsewhere is nobody's business."""
+    """B×T: True at real tokens. Outputs at other tokens are not compared."""
 
-    def scope(self) -> SimpleNamespace:
-        return SimpleNamespace(**{"mask": None, **self.options, **self.inputs, **self.weights})
+    def scope(self) -> Scope:
+        return Scope(**{"mask": None, **self.options, **self.inputs, **self.weights})
 
 
 def run_once(steps: Steps, case: Case) -> Stages:
-    """Every step once, in order."""
-    scope, stages = case.scope(), dict[str, Tensor]()
-    for name, step in steps.items():
-        value = step(scope)
-        setattr(scope, name, value)
-        if not name.startswith("_"):
-            stages[name] = value
-    return stages
+    """Compute every step once, in order."""
+    return _computed(steps, case.scope())
 
 
 def run_along(steps: Steps, case: Case) -> Stages:
-    """Every step once a token, of a recurrent layer: the next token finds `state` (and `cell`) as `h` (and `c`)."""
-    scope = case.scope()
-    made: dict[str, list[Tensor]] = {name: [] for name in steps if not name.startswith("_")}
-    scope.h = scope.c = scope.x.new_zeros(len(scope.x), scope.width)
-    x = scope.x
+    """Compute every step once per token; the next token finds `state` (and `cell`) as `h` (and `c`)."""
+    scope, stages_by_token = case.scope(), list[Stages]()
+    x: Tensor = scope.x
+    scope.h = scope.c = x.new_zeros(len(x), scope.width)
     for t in range(x.shape[1]):
         scope.x = x[:, t]
-        for name, step in steps.items():
-            value = step(scope)
-            setattr(scope, name, value)
-            if name in made:
-                made[name].append(value)
+        stages_by_token.append(_computed(steps, scope))
         scope.h, scope.c = scope.state, getattr(scope, "cell", None)
-    stages = {name: torch.stack(values, 1) for name, values in made.items()}
+    stages = {name: torch.stack([each[name] for each in stages_by_token], 1) for name in stages_by_token[0]}
     return {**stages, "output": stages["state"]}
 
 
+def _computed(steps: Steps, scope: Scope) -> Stages:
+    for name, step in steps.items():
+        setattr(scope, name, step(scope))
+    return {name: getattr(scope, name) for name in steps if not name.startswith("_")}
+
+
 def mapped(x: Tensor, weight: Tensor | None, bias: Tensor | None = None) -> Tensor:
-    """W x + b; without W, x."""
+    """Return W x + b; without W, x + b."""
     out = x if weight is None else x @ weight.T
     return out if bias is None else out + bias
 

@@ -22,7 +22,7 @@ from glassformer.teaching.brick_check.watch import Watch, tapped
 from glassformer.teaching.exercise import StudentError
 
 WEIGHT_SPREAD = 0.4
-"""Standard deviation of random weights."""
+"""Standard deviation of the random weights."""
 
 MASKS: dict[str, Callable[[Tensor], Tensor]] = {
     "B×T": lambda seen: seen[:, -1],
@@ -30,18 +30,18 @@ MASKS: dict[str, Callable[[Tensor], Tensor]] = {
     "B×T×T": lambda seen: seen,
     "B×1×T×T": lambda seen: seen[:, None],
 }
-"""How a mask may be given, of which token (B×T×T) may see which; the first is ours."""
+"""Forms of a mask, made from the pairs of tokens (B×T×T) that may see each other; the first is the default."""
 PAIRWISE = ("B×T×T", "B×1×T×T")
-"""Those that can hide the future too."""
+"""Forms that can also hide the future."""
 
 
 @dataclass(frozen=True)
 class Ran:
-    """One call."""
+    """Result of a call."""
 
     output: Tensor
     watch: Watch
-    """Empty in a call to `learn`."""
+    """Recorder of the call; empty if gradients were computed."""
     seen: Mapping[str, Tensor]
     """Outputs of taps, and attention weights that were returned beside the output."""
     inputs: Mapping[str, Any]
@@ -61,18 +61,18 @@ class Subject:
 
     @cached_property
     def takes(self) -> frozenset[str]:
-        """The inputs that it names."""
+        """Return the inputs that the brick names."""
         return frozenset(bind(self._called, self._offers({}), self.contract.arguments).named)
 
     @cached_property
     def built_with(self) -> frozenset[str]:
-        """The sizes that it names."""
+        """Return the sizes that the brick names."""
         named = set() if self.contract.is_function else bind(self.brick, self.contract.sizes, ESSENTIAL).named
         return frozenset(named)
 
     @property
     def options(self) -> dict[str, Any]:
-        """The sizes and facts that the formulas use; sizes that the brick does not name have their value without it."""
+        """Return the sizes and facts that the formulas use. Sizes that the brick does not name have other defaults."""
         contract = self.contract
         known = self.takes if contract.is_function else self.built_with
         given = {name: offer.value for name, offer in contract.sizes.items()}
@@ -116,7 +116,7 @@ class Subject:
         return masked if padded else [one for one in cases if one not in masked] or cases
 
     def variants(self) -> list[dict[str, Any]]:
-        """Return the variants of the contract, without the facts that the brick is told."""
+        """Return the variants of the contract, without the facts that are arguments of the brick."""
         told = self.built_with | self.takes
         left = [{name: value for name, value in one.items() if name not in told} for one in self.contract.variants]
         return [one for place, one in enumerate(left) if one not in left[:place]]
@@ -126,7 +126,7 @@ class Subject:
         self.__dict__.pop("bridge", None)
 
     def settle(self) -> None:
-        """Find out in what form the brick takes its inputs and, if it has no argument for it, whether it is causal."""
+        """Find the form of the brick's inputs and, if it has no argument `causal`, whether it is causal."""
         for facts in self.variants():
             self.settle_on(facts)
             try:
@@ -182,7 +182,7 @@ class Subject:
 
     @cached_property
     def bridge(self) -> Bridge:
-        """The way from the student's weights to ours."""
+        """Return the map from the student's weights to those of the reference."""
         module, contract = self.with_weights(), self.contract
         names = {id(weight): name for name, weight in module.named_parameters()}
         watch = self.call(self._cases_without_weights()[0], module).watch
@@ -206,7 +206,7 @@ class Subject:
         keywords = bind(self._called, self._offers(self._shaped(passed, case)), self.contract.arguments).keywords
         for name in keywords:
             if name.endswith("key_padding_mask") and isinstance(keywords[name], Tensor):
-                keywords[name] = ~keywords[name]  # as torch has it
+                keywords[name] = ~keywords[name]  # torch's convention: True hides
         roles = {id(one): Role((name,)) for name, one in passed.items() if self.contract.is_function and name != "x"}
         if module is not None and "bridge" in self.__dict__:
             parameters = dict(module.named_parameters())
@@ -258,7 +258,7 @@ class Subject:
         return out
 
     def safely(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call a student's code; raise `StudentError` with what it raises, in one line with its place."""
+        """Call a student's code; raise `StudentError` for its exceptions, in one line with the line number."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

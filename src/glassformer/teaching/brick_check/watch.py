@@ -1,4 +1,4 @@
-"""Watch what a student's brick computes: every call of torch inside it is recorded."""
+"""Record every call of torch inside a student's brick, and find the first wrong tensor."""
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
@@ -123,7 +123,7 @@ def tapped(module: nn.Module, seen: dict[str, Tensor]) -> list[Any]:
     return [part.register_forward_hook(record(name)) for name, part in taps]
 
 
-# --- the first that is wrong ---
+# --- the first wrong tensor ---
 
 
 def alike(expected: Tensor, given: Tensor) -> tuple[bool, Tensor | None]:
