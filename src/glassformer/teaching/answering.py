@@ -65,10 +65,8 @@ def _put_weights(module: nn.Module, weights: Mapping[str, Tensor]) -> None:
     own = module.state_dict()
     missing, more = ", ".join(sorted(weights.keys() - own.keys())), ", ".join(sorted(own.keys() - weights.keys()))
     if missing or more:
-        differences = [f"has no {missing}" if missing else "", f"has {more} too many" if more else ""]
-        raise StudentError(
-            f"its weights are not those asked for: it {' and '.join(filter(None, differences))}"[:MAX_ERROR_CHARS]
-        )
+        parts = filter(None, [missing and f"has no {missing}", more and f"has {more} too many"])
+        raise StudentError(f"its weights are not those asked for: it {' and '.join(parts)}"[:MAX_ERROR_CHARS])
     for name, weight in weights.items():
         if own[name].shape != weight.shape:
             raise StudentError(f"{name} has the shape {list(own[name].shape)}, not {list(weight.shape)}")

@@ -164,9 +164,8 @@ class ExerciseByCases(Exercise):
         tries = [self._try(student, case, seed) for case in self.cases if (visible if case.visible else hidden)]
         explaining = [mistake for _, mistakes in tries for mistake in mistakes]
         hints = [f"; {max(mistakes, key=explaining.count).hint}" if mistakes else "" for _, mistakes in tries]
-        return [
-            replace(item, line=item.line and item.line + hint) for (item, _), hint in zip(tries, hints, strict=True)
-        ]
+        items = [item for item, _ in tries]
+        return [replace(item, line=item.line and item.line + hint) for item, hint in zip(items, hints, strict=True)]
 
     def _try(self, student: Student, case: Case, seed: int) -> tuple[Item, list[Mistake]]:
         """Return the item of a case, and the mistakes that have the same result as the student's code. They include
@@ -360,9 +359,8 @@ def difference(expected: Any, given: Any, tolerance: float) -> str | None:
         return f"gives {_kind(given)}, not a number"
     if isinstance(given, int) and abs(given) > sys.float_info.max:
         return f"gives a whole number beyond all bounds, and {expected:.4g} is right"
-    same = math.isclose(given, expected, rel_tol=tolerance, abs_tol=tolerance) or (
-        given != given and expected != expected
-    )
+    both_nan = given != given and expected != expected
+    same = both_nan or math.isclose(given, expected, rel_tol=tolerance, abs_tol=tolerance)
     return None if same else f"gives {given:.4g}, and {expected:.4g} is right"
 
 

@@ -164,10 +164,8 @@ def function_cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
 
 def needs_memory(brick: Callable[..., Any]) -> bool:
     """Return whether the forward of a class cannot be called without a memory."""
-    required = [
-        one.name.lower()
-        for one in inspect.signature(brick.forward).parameters.values()  # type: ignore[attr-defined] if one.default is one.empty
-    ]
+    parameters = inspect.signature(brick.forward).parameters.values()  # type: ignore[attr-defined]
+    required = [one.name.lower() for one in parameters if one.default is one.empty]
     memory, x = f"memory|{CROSS_ATTENTION.arguments['memory']}", ATTENTION.arguments["x"]
     return any(re.fullmatch(memory, name) and not re.fullmatch(x, name) for name in required)
 

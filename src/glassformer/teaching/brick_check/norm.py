@@ -86,9 +86,8 @@ RMS_MISTAKES: Mistakes = {
 
 
 def class_and_function(kind: str, steps: Steps, mistakes: Mistakes, weights: Sequence[Weight]) -> list[Contract]:
-    as_class = contract(
-        kind, steps=steps, mistakes=mistakes, inputs=cases, sizes=SIZES, unnamed=EPS_UNKNOWN, weights=weights
-    )
+    offered: dict[str, Any] = {"sizes": SIZES, "unnamed": {"eps": None}, "weights": weights}
+    as_class = contract(kind, steps=steps, mistakes=mistakes, inputs=cases, **offered)
     vectors = {weight.name: weight.names for weight in weights}
     arguments = {**as_class.arguments, **vectors, "eps": SIZES["eps"].names}
     return [as_class, replace(as_class, is_function=True, arguments=arguments, weights=(), learns=0)]
