@@ -68,7 +68,7 @@ def test_on_paper(command: Command) -> None:
         (["--training-tokens", "0.5"], "--training-tokens is 0.5, but must be 1 or more"),
         (["--training-tokens", "1e6", "--gpus", "-2"], "--gpus is -2, but must be above 0"),
         (["--training-tokens", "1e6", "--gpus", "two"], "--gpus: invalid int value: 'two'"),
-        (["--training-tokens", "1e6", "--tokenizer.kind", "char"], "only DATA or --vocab-size says"),
+        (["--training-tokens", "1e6", "--tokenizer.kind", "char"], "give DATA or --vocab-size"),
         (["--training-tokens", "1e6", "--task", "classification"], "--training-tokens is for language models"),
         (["--training-tokens", "1e6", "--gpus", "5", "--batch-size", "4"], "is too small for 5 GPUs"),
         (["good.txt", "--model.widht", "3"], "unknown option --model.widht; did you mean --model.width?"),
