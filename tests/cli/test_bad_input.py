@@ -213,7 +213,7 @@ def test_a_run_where_data_is_wanted(command: Command, trained: Path) -> None:
     code, _, err = command("train", "run")
     assert code == 2
     assert "run" in err.splitlines()[-1]
-    assert "data is wanted" in err
+    assert "is a glassformer run (it holds glassformer.json), not data" in err
 
 
 @pytest.mark.parametrize(

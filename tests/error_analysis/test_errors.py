@@ -377,7 +377,7 @@ def test_a_run_that_learned_from_these_examples_is_warned_of(made: Callable[[str
 
 
 def test_bad_input(made: Callable[[str], Path], tmp_path: Path) -> None:
-    with pytest.raises(Misuse, match=r"it learned regression, and .* classification: only runs of one task"):
+    with pytest.raises(Misuse, match=r"learned regression, and .* classification: only runs of one task"):
         errors(made("texts"), second_run=made("numbers"))
     with pytest.raises((Misuse, RunError), match="no run at"):
         errors(made("texts"), second_run=tmp_path / "none")

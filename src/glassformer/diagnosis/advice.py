@@ -4,11 +4,12 @@ Settings that are already set or have no effect are omitted.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from glassformer.config.presets import SIZES
 from glassformer.config.resolve import Config, resolve
+from glassformer.config.sections import TrainingSettings
 from glassformer.config.sentences import sentence, sentences
 from glassformer.config.setting import value_text
 from glassformer.families.base import FAMILIES, Family
@@ -87,7 +88,7 @@ class Advice:
         chosen = {key: name for key, name in stacks.items() if name is not None and config.idle(key) is None}
         usual = resolve(chosen, {}, {"task": config.task, "data.kind": config.data.kind}, strict=False).training
         if usual.optimizer != config.training.optimizer:
-            usual = replace(config.training, lr=None)
+            usual = TrainingSettings.complete({**vars(config.training), "lr": None})
         assert usual.lr is not None
         return FURTHER * usual.lr if config.is_finetuned else usual.lr
 

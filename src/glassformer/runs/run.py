@@ -410,8 +410,9 @@ class Run:
 
     def _changes(self, card: JsonObject, notes: Mapping[str, Any]) -> Iterator[str]:
         """Yield each difference between a card and the notes on weights or on a checkpoint, as a clause."""
+        now = _values(self.config())
         settings = flatten(card["config"])
-        now = {**_values(self.config()), **settings}  # an added setting is named even if the model does not have it
+        now |= settings  # an added setting is named even if the model does not have it
         trained = dict(notes[SETTINGS])
         if added := bound_settings(settings).keys() - trained.keys():  # these had their defaults in training
             rest = {key: value for key, value in settings.items() if key not in added}
