@@ -2,10 +2,12 @@
 
 import threading
 import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from glassformer.config.messages import Say, listening, say, say_or_warn, silent, takes_listener
+from glassformer.config.messages import Say, keep_listener, listening, say, say_or_warn, silent, takes_listener
 
 
 @takes_listener
@@ -67,3 +69,17 @@ def test_a_thread_starts_without_a_listener() -> None:
         thread.start()
         thread.join()
     assert lines == []
+
+
+def test_a_thread_that_iterates_keeps_the_listener() -> None:
+    def items() -> Iterator[int]:
+        for number in range(2):
+            say(f"item {number}")
+            yield number
+
+    lines: list[str] = []
+    with listening(lines.append):
+        kept = keep_listener(items())
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(list, kept).result() == [0, 1]
+    assert lines == ["item 0", "item 1"]

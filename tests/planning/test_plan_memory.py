@@ -142,7 +142,7 @@ def test_real_steps_on_some_examples_stand_for_all(monkeypatch: pytest.MonkeyPat
     """Proportion and measurement say the same."""
     planned = planned_of(WRITING, model="gru", model__width=32, model__context=32, batch_size=64)
     few = said(planned)
-    monkeypatch.setattr(training_step, "FEW", 32)
+    monkeypatch.setattr(training_step, "FEW_EXAMPLES", 32)
     whole = said(planned)
     assert whole.batch == few.batch
     assert few.peak == pytest.approx(whole.peak, rel=0.1)
@@ -165,7 +165,7 @@ def test_a_few_layers_stand_for_many(settings: dict[str, Any]) -> None:
     for where in (HERE, StepDevice(torch.device("cuda"), "bf16", stand_in=True)):
 
         def step(layers: int, where: StepDevice = where) -> Step:
-            build = partial(planned.build_blocks, layers)
+            build = partial(planned.build, planned.with_blocks(layers))
             return Step(build, planned.task, planned.rows(planned.batch // pieces), training, where, pieces)
 
         assert layered_step_memory(step, 7) == step_memory(step(7))

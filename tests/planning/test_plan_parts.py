@@ -85,7 +85,7 @@ def test_the_head_of_a_masked_model_is_counted_with_all_it_has() -> None:
 def test_parts_of_a_transformer() -> None:
     d, inner, vocab, layers = 24, 40, 260, 3
     found = plan(
-        tokens=10**6, style="gpt2", vocab_size=vocab,
+        training_tokens=10**6, style="gpt2", vocab_size=vocab,
         **{"model.width": d, "model.heads": 4, "model.hidden": inner, "model.layers": layers, "model.context": 17},
     )  # fmt: skip
     square = layers * (d * d + d)

@@ -121,10 +121,11 @@ def test_an_update_does_without_the_compiler() -> None:
     """Importing it takes longer than a small training."""
     code = """
 import sys, torch
+from glassformer.config.sections import TrainingSettings
 from glassformer.training.optimiser import Optimiser
 for name in ("adamw", "muon", "momentum"):
     model = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Linear(5, 2))
-    optimiser = Optimiser(model, training_settings(optimizer=name, lr=0.1))
+    optimiser = Optimiser(model, TrainingSettings.complete({"optimizer": name, "lr": 0.1}))
     model(torch.ones(2, 3)).sum().backward()
     optimiser.step(1.0)
     optimiser.zero()

@@ -206,7 +206,7 @@ def test_on_the_command_line(command: Command, texts: str, tmp_path: Path) -> No
     assert code == 0
     assert "over 2 folds; all rows together: accuracy" in out
     assert "share most of their training rows" in err
-    assert "each fold also chose the weights that it judges" in err
+    assert "each fold also chose the weights that it scores" in err
     assert [line for line in err.splitlines() if line.startswith("fold ")] == ["fold 1 of 2", "fold 2 of 2"]
     assert f"next: glassformer train --resume --refit --out {tmp_path / 'cv'}" in err
     code, out, err = command("train", "--resume", "--refit", "--json", "--out", tmp_path / "cv")

@@ -1,18 +1,20 @@
 """Progress messages: functions call `say`, and the command line or a public function decides who receives the lines.
 
-The receiver is ambient, a context variable, so that no function passes it on. Threads start without a receiver.
+The receiver is ambient, a context variable, so that no function passes it on. Threads start without a receiver;
+`keep_listener` hands it to a thread that iterates.
 """
 
 import functools
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Item = TypeVar("Item")
 
 Say = Callable[[str], None]
 """Receives progress messages, one line per call."""
@@ -39,6 +41,20 @@ def listening(listener: Say | None) -> Iterator[None]:
         yield
     finally:
         _listener.reset(before)
+
+
+def keep_listener(items: Iterable[Item]) -> Iterator[Item]:
+    """Return an iterator whose messages go to the present listener, also if another thread iterates."""
+    return _with_context(copy_context(), iter(items))
+
+
+def _with_context(context: Context, items: Iterator[Item]) -> Iterator[Item]:
+    while True:
+        try:
+            item = context.run(next, items)
+        except StopIteration:
+            return
+        yield item
 
 
 def takes_listener(function: Callable[P, R]) -> Callable[P, R]:

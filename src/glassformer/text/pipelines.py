@@ -13,6 +13,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, tra
 
 from glassformer.config.errors import DataError
 from glassformer.config.json_types import JsonObject
+from glassformer.config.messages import keep_listener
 from glassformer.config.sections import TokenizerSettings
 from glassformer.text.pieces import batches
 
@@ -109,7 +110,7 @@ def _bpe(texts: Iterable[str], settings: TokenizerSettings, specials: list[str])
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    pipeline.train_from_iterator(texts, trainer)
+    pipeline.train_from_iterator(keep_listener(texts), trainer)  # which iterates in a thread of its own
     return pipeline
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
 from glassformer.config.limits import refuse_beyond
+from glassformer.config.messages import keep_listener
 from glassformer.config.progress import may_stop
 from glassformer.config.sections import DataSettings
 from glassformer.data.datasets.dataset import is_hub
@@ -214,7 +215,7 @@ Item = TypeVar("Item")
 
 def prefetch(items: Iterable[Item]) -> Iterator[Item]:
     """Yield the same items; a thread makes the next item while the current one is in use."""
-    coming = iter(items)
+    coming = keep_listener(items)
     with ThreadPoolExecutor(1) as thread:
         ahead = thread.submit(lambda: list(islice(coming, 1)))
         while item := ahead.result():
