@@ -1,1 +1,1 @@
-"""Inside one run: what its model looks at, holds and computes."""
+"""Inspection of one run: attention, hidden states and computations of its model."""

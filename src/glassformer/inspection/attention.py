@@ -1,4 +1,4 @@
-"""Attention weights of all layers and heads of a model, and how to switch a head off.
+"""Attention weights of all layers and heads of a model, and a context that switches heads off.
 
 The attention layers of a model form stacks. A language model or a classifier has the stack `self`. A translator has
 `source` (within the source), `target` (within the output) and `cross` (from the output to the source).
@@ -53,12 +53,12 @@ def sizes_of(model: nn.Module) -> dict[str, tuple[int, int]]:
 
 @torch.inference_mode()
 def attention_of(model: nn.Module, inputs: Sequence[Any]) -> dict[str, Float[Array, "L h T S"]]:
-    """Return the weights of every stack for the first example of a batch."""
+    """Return the attention weights of every stack for the first example of a batch."""
     stacks = stacks_of(model)
     with capture(model, [f"{path}.weights" for layers in stacks.values() for path, _ in layers]) as seen:
         model(*inputs)
     weights = {name: [numbers_of(seen[f"{path}.weights"][0]) for path, _ in layers] for name, layers in stacks.items()}
-    # a recurrent decoder's attention is one head
+    # A recurrent decoder's attention has no axis of heads: it counts as one head.
     return {
         name: np.stack([layer.reshape(-1, *layer.shape[-2:]) for layer in layers]) for name, layers in weights.items()
     }
@@ -70,10 +70,10 @@ def causal_stacks(model: nn.Module) -> set[str]:
 
 
 def sharpness(weights: Float[Array, "L h T S"], *, causal: bool = False) -> Float[Array, "L h"]:
-    """Return how clear the pattern of each head is, from 0 to 1.
+    """Return how sharp the pattern of each head is, from 0 to 1.
 
-    It is 0 if the weights are uniform or rest on the first token, the usual attention sink, and 1 if each token attends
-    to one other token.
+    The sharpness is 0 if the weights are uniform or rest on the first token, the usual attention sink. It is 1 if each
+    token attends to exactly one token that is not the first.
     """
     weights = np.asarray(weights, np.float64)
     rows, columns = weights.shape[-2:]
@@ -88,7 +88,10 @@ def sharpness(weights: Float[Array, "L h T S"], *, causal: bool = False) -> Floa
 def clearest(
     sharp: Float[Array, "L h"], layer: int | None = None, head: int | None = None
 ) -> tuple[int | None, int | None]:
-    """Return the sharpest head, among those of the given layer or number; the arguments if there is only one head."""
+    """Return the layer and number of the sharpest head.
+
+    `layer` and `head` restrict the choice. A model with a single head gets both arguments back unchanged.
+    """
     if sharp.size == 1:
         return layer, head
     allowed = np.full(sharp.shape, -np.inf)
@@ -99,7 +102,10 @@ def clearest(
 
 
 def heads_turn(model: nn.Module) -> bool:
-    """Return whether a model has heads that can all be switched off; those of a user's own attention cannot."""
+    """Return whether a model has attention heads and all of them can be switched off.
+
+    The heads of a user's own attention cannot be switched off.
+    """
     modules = [module for layers in stacks_of(model).values() for _, module in layers]
     return bool(modules) and all(module.head_output for module in modules)
 
@@ -113,7 +119,7 @@ def changeable(path: str, module: HasAttention) -> str:
 
 @contextmanager
 def without(model: nn.Module, heads: Iterable[Head]) -> Iterator[None]:
-    """Switch heads off while this context is open: their outputs are 0."""
+    """Set the outputs of heads to 0 while this context is open."""
     stacks, off = stacks_of(model), defaultdict[str, list[int]](list)
     for stack, layer, head in heads:
         path, module = stacks[stack][layer]

@@ -1,23 +1,25 @@
 """Capture: record tensors inside a model by name, without changing what it computes.
 
-| name | what |
+| name | tensor |
 |---|---|
-| `embed.vectors` | word vectors; a translator's `embed_source.vectors`, `embed_target.vectors` |
-| `encoder.input`, `encoder.output` | what an encoder reads and gives; a translator has a `decoder` too |
-| `encoder.positions.vectors`, `.output` | what is added for positions, and the sum; `encoder.rotary.cos`, `.sin` |
-| `encoder.embed_norm.output` | the norm of that sum, or the sum: what the first block reads |
-| `encoder.blocks.N.input`, `.output` | around a block of a Transformer |
-| `encoder.blocks.N.attend.queries`, `.keys`, `.values`, `.scores`, `.weights`, `.mixed` | attention; what heads found |
-| `decoder.blocks.N.cross_attention.…` | the same of attention to the source |
+| `embed.vectors` | word vectors; in a translator `embed_source.vectors`, `embed_target.vectors` |
+| `encoder.input`, `encoder.output` | input and output of an encoder; a translator also has a `decoder` |
+| `encoder.positions.vectors`, `.output` | position vectors, and their sum with the word vectors |
+| `encoder.rotary.cos`, `.sin` | cosines and sines of rotary positions |
+| `encoder.embed_norm.output` | input of the first block: the sum, normalised if the encoder has this norm |
+| `encoder.blocks.N.input`, `.output` | input and output of a Transformer block |
+| `encoder.blocks.N.attend.queries`, `.keys`, `.values`, `.scores`, `.weights` | attention, per head |
+| `encoder.blocks.N.attend.mixed` | output of each head, before the output projection |
+| `decoder.blocks.N.cross_attention.…` | the same tensors of cross-attention |
 | `….attend.input`, `.output`, `….feed.input`, `.active`, `.output` | the parts of a block |
 | `….around_attend.input`, `.normed`, `.output` | residual and norm around a part |
 | `encoder.convolutions.N.input`, `.output`, `encoder.around.N.output` | convolutions |
-| `encoder.layers.N.states`, `.cells`, `.gates.i`, `….back.states` | recurrent layers; `back`: the way backwards |
+| `encoder.layers.N.states`, `.cells`, `.gates.i`, `….back.states` | recurrent layers; `back`: backward direction |
 | `decoder.attention.scores`, `.weights` | a recurrent decoder's attention to the source |
-| `pool.input`, `pool.weights`, `pool.output`, `logits` | the end |
+| `pool.input`, `pool.weights`, `pool.output`, `logits` | pooling and the scores of the model |
 
-Taps and module hooks record tensors as they are, gradients included. Scores, weights, states and gates are computed
-from them on first access, by the written-out formula.
+Taps and module hooks record the tensors of the model itself, so that gradients flow through them. Scores, weights,
+states and gates are computed from recorded tensors on first access, by the written-out formula.
 """
 
 import re
@@ -40,7 +42,7 @@ from glassformer.encoders.base import Encoder
 from glassformer.models.capabilities import LayerOutputs
 
 CONTAINERS = (nn.ModuleList, nn.ModuleDict)
-"""Modules without a computation of their own."""
+"""Modules that only hold other modules and compute nothing."""
 INPUT, OUTPUT = "embedding", "output"
 """Names for the input of the first layer of an encoder, and for its output."""
 
@@ -49,7 +51,7 @@ Record = Callable[[Any, tuple[Any, ...], Any], Recorded]
 
 
 class Seen(Mapping[str, Tensor]):
-    """Recorded tensors by name; after several calls of a model, those of the last."""
+    """Recorded tensors by name. Each call of the model replaces the tensors of the call before it."""
 
     def __init__(self, only: Sequence[str] | None = None) -> None:
         self._only = only
@@ -58,25 +60,26 @@ class Seen(Mapping[str, Tensor]):
         self._known: dict[str, Tensor] = {}
 
     def wants(self, name: str) -> bool:
-        """Return whether a tensor of this name is recorded."""
+        """Return whether `only` selects a tensor of this name."""
         return self._only is None or any(fnmatchcase(name, pattern) for pattern in self._only)
 
     def wants_inside(self, path: str) -> bool:
-        """Return whether a name that begins with this path may be recorded."""
+        """Return whether `only` may select a name that begins with this path."""
         return self._only is None or any(
             path.startswith(beginning) or beginning.startswith(path) for beginning in self._beginnings
         )
 
     def keep(self, name: str, make: Make, *, more: bool = False) -> None:
-        """Record a tensor; with `more`, append it along the tokens to what is recorded."""
+        """Record the tensor that `make` returns; with `more`, append it to the recorded one along the token axis."""
         if not self.wants(name):
             return
         if not torch.is_grad_enabled() or torch.is_inference_mode_enabled():
-            make = torch.no_grad()(make)  # it is made later, as it would be made now
+            make = torch.no_grad()(make)  # The tensor is computed later, when gradients may be enabled again.
         self._known.pop(name, None)
         self._made[name] = [*(self._made.get(name, []) if more else []), make]
 
     def forget(self, prefix: str) -> None:
+        """Remove all tensors whose names begin with a prefix."""
         for name in [name for name in self if name.startswith(prefix)]:
             del self._made[name]
             self._known.pop(name, None)
@@ -105,8 +108,8 @@ class Seen(Mapping[str, Tensor]):
 def capture(model: nn.Module, only: Sequence[str] | None = None) -> Iterator[Seen]:
     """Record tensors inside any `nn.Module` while this context is open.
 
-    `only` holds patterns of names, such as `*.weights`. Parts that are not bricks have their output recorded as
-    `PATH.output`.
+    `only` lists patterns of names, such as `*.weights`; None records everything. The output of a module that is not a
+    brick is recorded as `PATH.output`.
     """
     seen = Seen(only)
     with ExitStack() as hooks:
@@ -116,7 +119,8 @@ def capture(model: nn.Module, only: Sequence[str] | None = None) -> Iterator[See
 
 
 def _hooks(model: nn.Module, seen: Seen) -> Iterator[RemovableHandle]:
-    at_work: list[str] = []  # encoders: what they compute in pieces belongs together
+    # Paths of the encoders that are being called. Tensors that one call computes in pieces are concatenated.
+    at_work: list[str] = []
 
     def watch(module: nn.Module, path: str, record: Record) -> RemovableHandle:
         def hook(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
@@ -163,8 +167,8 @@ class Spot(NamedTuple):
 
 
 def recorded_modules(model: nn.Module) -> Iterator[Spot]:
-    """Yield all modules to record, except the model itself and what a module records inside itself."""
-    opaque: dict[str, bool] = {}  # where plain modules are not recorded
+    """Yield all modules to record, except the model itself and tensors that a module records inside itself."""
+    opaque: dict[str, bool] = {}  # Whether plain modules below a path are left unrecorded.
     modules: dict[str, Any] = dict(model.named_modules())
     for path, module in modules.items():
         above, _, part = path.rpartition(".")
@@ -189,12 +193,12 @@ def record_itself(module: nn.Module, args: tuple[Any, ...], output: Any) -> Reco
 
 
 def joined(path: str, name: str) -> str:
-    """Return a name after the path of its module."""
+    """Return a name prefixed with the path of its module."""
     return ".".join(part for part in (path, name) if part)
 
 
 def under(path: str) -> str:
-    """Return the prefix of the names of parts."""
+    """Return the prefix of all names below a path."""
     return f"{path}." if path else ""
 
 
@@ -202,7 +206,10 @@ def under(path: str) -> str:
 
 
 def layers_of(seen: Seen, encoder: Encoder, where: str) -> list[tuple[str, Tensor]]:
-    """Return the input of the first layer of an encoder and the output of each layer, before any last norm."""
+    """Return the input of the first layer of an encoder and the output of each layer, by name.
+
+    The output of the last layer is the one before any final norm.
+    """
     out = []
     for number, names in enumerate(encoder.layer_outputs()):
         parts = [seen[f"{where}.{name}" if where else name] for name in names]
@@ -213,7 +220,10 @@ def layers_of(seen: Seen, encoder: Encoder, where: str) -> list[tuple[str, Tenso
 def vectors_by_layer(
     model: LayerOutputs, where: str, inputs: Sequence[Any]
 ) -> list[tuple[str, Float[Tensor, "B T _"]]]:
-    """Return the vectors before the first layer of `encoder` or `decoder`, after each layer, and its output."""
+    """Return the vectors before the first layer, after each layer, and the output, by name.
+
+    `where` is `encoder` or `decoder`.
+    """
     assert isinstance(model, nn.Module)
     encoder: Encoder = getattr(model, where)
     names = ["output", *(name for names in encoder.layer_outputs() for name in names)]

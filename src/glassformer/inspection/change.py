@@ -1,4 +1,4 @@
-"""A change of a tensor: scaled, zeroed, replaced, or what a function makes of it; of all tokens and heads, or some."""
+"""Changes of a tensor: scale, zero, replace, or apply a function, for all tokens and heads or some of them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,21 +12,21 @@ from glassformer.config.errors import Misuse
 from glassformer.data.wording import counted
 
 Positions = Sequence[int] | Bool[Tensor, "B T"]
-"""Those of some tokens, counted from 0, or for each row which they are."""
+"""Positions of tokens, counted from 0, or a mask that selects tokens in each row."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What becomes of a tensor: what a function makes of it, or else other values."""
+    """A change of a tensor by a function, or its replacement by `values` if the function is None."""
 
     function: Callable[[Tensor], Tensor] | None = None
     positions: Positions | None = None
-    """The tokens whose part is changed; None: all."""
+    """The tokens to change; None changes all."""
     heads: Sequence[int] | None = None
-    """The heads whose part is changed, of what attention computes for each; None: all."""
+    """The heads to change, in tensors that attention computes per head; None changes all."""
     values: Tensor | None = field(default=None, compare=False)
     is_nothing: bool = False
-    """It leaves everything as it is."""
+    """Whether the change is the identity."""
 
     def __post_init__(self) -> None:
         for what, places in (("position", self.positions), ("head", self.heads)):
@@ -42,8 +42,10 @@ class Change:
     def apply(
         self, name: str, tensor: Tensor, axis: int | None, place: Int[Tensor, "R n"], heads: int | None
     ) -> Tensor:
-        """`axis`: along which its tokens lie; `place`: the position of each, of all rows or of one that stands for all;
-        `heads`: how many it has. What is not changed is the same, bit for bit.
+        """Return the changed tensor; entries that are not selected are the same bit for bit.
+
+        `axis` is the axis of the tokens, None if the tensor has none. `place` holds the position of each token, in each
+        row or in a single row for all. `heads` is the number of heads, None if the tensor has no heads.
         """
         positions = self._positions(axis)
         if positions is not None and axis is None:
@@ -64,7 +66,7 @@ class Change:
         return new if chosen is None else tensor.index_copy(1, chosen, new)
 
     def check(self, name: str, tokens: int, axis: int) -> None:
-        """Refuse what a text of so many tokens does not have."""
+        """Raise `Misuse` if the change names positions that a text of this many tokens does not have."""
         positions = self._positions(axis)
         for_all = self.positions is None or isinstance(self.positions, Tensor)
         if positions is not None and for_all and len(positions) != tokens:
@@ -73,7 +75,10 @@ class Change:
             raise Misuse(f"there is no position {max(positions)} of {name}: this text has {tokens}, from 0 on")
 
     def _positions(self, axis: int | None) -> Sequence[int] | None:
-        """Values for several tokens stand for the first of a text, where nothing else is said."""
+        """Return the positions to change, or None for all.
+
+        Replacement values for several tokens apply to the first tokens of the text unless positions are given.
+        """
         if isinstance(self.positions, Tensor):
             return range(self.positions.shape[1])
         if self.positions is not None or self.values is None or axis is None or self.values.dim() < -axis:
@@ -81,7 +86,7 @@ class Change:
         return range(self.values.shape[axis]) if self.values.shape[axis] > 1 else None
 
     def _numbers(self, name: str, part: Tensor, place: Int[Tensor, "R n"], positions: Sequence[int]) -> Tensor:
-        """Which of the positions each token is; −1: none of them."""
+        """Return the index of each token in `positions`, or −1 if it is not one of them."""
         if isinstance(self.positions, Tensor):
             rows, tokens = self.positions.shape
             if rows != len(part):
@@ -121,9 +126,9 @@ def _shape(tensor: Tensor) -> str:
 
 
 def _beside(places: Tensor, part: Tensor, axis: int | None) -> Tensor:
-    """What is said of each row's tokens, so that it broadcasts over a tensor in which they lie along an axis."""
+    """Return values per row and token, reshaped to broadcast over a tensor whose tokens are along `axis`."""
     assert axis is not None
-    if part.dim() + axis == 0:  # no rows: what holds of one holds of all
+    if part.dim() + axis == 0:  # The tensor has no rows, so that the values of one row hold for all.
         places = places[0]
     else:
         places = places.view(len(places), *[1] * (part.dim() + axis - 1), -1)
@@ -131,15 +136,18 @@ def _beside(places: Tensor, part: Tensor, axis: int | None) -> Tensor:
 
 
 def scale(factor: float, positions: Positions | None = None, heads: Sequence[int] | None = None) -> Change:
-    """Times a factor: 0 switches off, 1 leaves everything as it is."""
+    """Return a change that multiplies by a factor: 0 switches the tensor off, 1 leaves it unchanged."""
     return Change(lambda tensor: tensor * factor, positions, heads, is_nothing=factor == 1)
 
 
 def zero(positions: Positions | None = None, heads: Sequence[int] | None = None) -> Change:
-    """Zeros in its place."""
+    """Return a change that sets the tensor to 0."""
     return Change(torch.zeros_like, positions, heads)
 
 
 def replace(values: Any, positions: Positions | None = None, heads: Sequence[int] | None = None) -> Change:
-    """Other values, such as those of another text, of any shape that broadcasts to the part that is replaced."""
+    """Return a change that inserts other values, such as those of another text.
+
+    The shape of the values must broadcast to the part that is replaced.
+    """
     return Change(None, positions, heads, values=torch.as_tensor(values))

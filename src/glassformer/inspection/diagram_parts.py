@@ -1,5 +1,7 @@
-"""What each module adds to a diagram of its model. `describe` is a generic function of the module: a brick of one's own
-may register its own words, and without them it is a box with its name.
+"""Boxes that each kind of module adds to the diagram of its model.
+
+`describe` is a generic function of the module. Users can register a function for their own bricks; a brick without one
+is a box with the name of its class.
 """
 
 import inspect
@@ -31,26 +33,26 @@ from glassformer.models.modules import Transform
 from glassformer.rendering.panels import Arrow, Brick, Group
 
 Axes = tuple[tuple[str, int | None], ...]
-"""Letter and length of each axis; None: as long as the text."""
+"""Letter and length of each axis; a length of None is the number of tokens in the text."""
 
 
 @dataclass
 class Part:
-    """A brick, where its weights lie, and by which names `capture` records what it gives."""
+    """A brick with its weights and the names under which `capture` records its output."""
 
     brick: Brick
     axes: Axes
     module: nn.Module | None = None
     weights: dict[str, Tensor] = field(default_factory=dict)
-    """Its parameters, by their names; those that belong to a brick before it too."""
+    """Its parameters by name, including weights that are tied to an earlier brick."""
     recorded: tuple[str, ...] = ()
-    """Several stand side by side; if `capture` has none of them: what the module itself gives."""
+    """Names of its outputs, which are shown side by side. If none is recorded, the output of the module is shown."""
     guessed: bool = False
-    """Its shape is known only when a text passes."""
+    """Whether its shape is known only after a forward pass."""
 
 
 class Plan:
-    """Parts, arrows and groups, as the modules of a model add them."""
+    """The parts, arrows and groups of a diagram, in the order in which the modules of a model add them."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
@@ -59,15 +61,16 @@ class Plan:
         self.groups: dict[str, Group] = {}
         self.lanes: list[str] = []
         self.last = ""
-        """The brick that the next one follows."""
+        """Name of the brick that the next one follows; empty at the start of a lane."""
         self._group = ""
         self._owners: dict[Tensor, str] = {}
+        """The first brick that has each weight."""
         self._holders: dict[Tensor, str] = {}
-        """The first brick that has a weight, and the latest."""
+        """The latest brick that has each weight."""
 
     @property
     def axes(self) -> Axes:
-        """The shape of what comes next."""
+        """The axes of the last brick's output, which is the input of the next one."""
         return self.parts[self.last].axes
 
     @property
@@ -75,7 +78,7 @@ class Plan:
         return self.axes[-1][1] or 1
 
     def start_lane(self, name: str, title: str, axes: Axes, detail: str = "", lane: str = "") -> None:
-        """A new lane, and what goes into it."""
+        """Start a new lane with a box for its input."""
         self.lanes.append(lane)
         self.last = ""
         self.add(name, title, "data", axes=axes, detail=detail)
@@ -95,13 +98,14 @@ class Plan:
         hidden: int = 0,
         guessed: bool = False,
     ) -> None:
-        """One more brick beneath the last. Its shape: that of the last, with another width, or other axes.
+        """Add a brick below the last one.
 
-        `recorded`: the names by which `capture` has its output, `NAME.output` unless another is given.
+        Its output has the axes of the last brick unless `width` or `axes` is given. `recorded` lists the names under
+        which `capture` records its output, by default `NAME.output`.
         """
         if axes is None:
             before = self.axes
-            counted = len(before) == 1 and before[0][1] is None  # nothing but tokens so far
+            counted = len(before) == 1 and before[0][1] is None  # There is only the axis of the tokens so far.
             letter = "d" if counted else before[-1][0]
             axes = before if width is None else (*(before if counted else before[:-1]), (letter, width))
         if weights is None:
@@ -131,7 +135,7 @@ class Plan:
     def add_vectors(
         self, name: str, title: str, module: nn.Module, detail: str, *, kind: str = "embedding", **facts: Any
     ) -> None:
-        """Add a brick that makes vectors of what goes in."""
+        """Add a brick that maps the input to vectors."""
         self.add(name, title, kind, module, detail, recorded=f"{name}.vectors", **facts)
 
     def arrow(self, start: str, end: str, role: str = "flow") -> None:
@@ -142,7 +146,7 @@ class Plan:
         self.groups[name] = Group(name=name, title=title)
 
     def end_group(self) -> None:
-        """If all its bricks are as those of the group before it, they are drawn once."""
+        """End the group; if its bricks look like those of the previous group, both are drawn once."""
         name, self._group = self._group, ""
         before = next((other for other in reversed(self.groups) if other != name), "")
         if before and self._looks(before) == self._looks(name):
@@ -153,35 +157,38 @@ class Plan:
         return [replace(brick, name="", group="") for brick in inside]
 
     def unclaimed(self, module: nn.Module) -> list[tuple[str, Tensor]]:
-        """Weights of a module that belong to no brick yet."""
+        """Return the weights of a module that belong to no brick yet, by name."""
         return [(name, weight) for name, weight in module.named_parameters() if weight not in self._owners]
 
 
 def code_of(module: nn.Module | None) -> str:
-    """The lines of its `forward`."""
+    """Return the source code of a module's `forward`, or an empty text if there is none."""
     if module is None:
         return ""
     try:
         return textwrap.dedent(inspect.getsource(inspect.unwrap(type(module).forward)))
-    except (OSError, TypeError):  # a class that was typed in has no file
+    except (OSError, TypeError):  # A class that was defined interactively has no source file.
         return ""
 
 
 # --- what each module adds ---
 
 HIDDEN_MODULES = (nn.Dropout, nn.Identity, WordDropout, Tap, NoNorm, NoPositions)
-"""Modules that change nothing that is looked at."""
+"""Modules without a box: they do not change the result in evaluation mode."""
 KINDS: Mapping[str, str] = wording("kinds")
-"""What a module is whose name has these letters in it."""
+"""Kind of an unknown module, by letters that its class name contains."""
 
 
 LISTS = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
-"""Modules that are the parts in them."""
+"""Modules that only hold other modules."""
 
 
 @singledispatch
 def describe(module: nn.Module, plan: Plan, path: str) -> None:
-    """Any other module: a box with the name of its class, and the first line that it says of itself."""
+    """Add the boxes of a module to a plan.
+
+    A module of an unknown class is a box with the name of the class and the first line of its docstring.
+    """
     if isinstance(module, HIDDEN_MODULES):
         return
     name = type(module).__name__
@@ -193,7 +200,7 @@ def describe(module: nn.Module, plan: Plan, path: str) -> None:
 
 
 def describe_children(module: nn.Module, plan: Plan, path: str) -> None:
-    """Each part by itself, in the order in which they were made; then weights that lie in none of them."""
+    """Add each submodule in order of definition, then a box for the parameters of the module itself."""
     for name, child in module.named_children():
         visit = describe_children if isinstance(child, LISTS) else describe
         visit(child, plan, f"{path}.{name}" if path else name)
@@ -230,7 +237,7 @@ def describe_image(module: ImageTokens, plan: Plan, path: str) -> None:
 
 @singledispatch
 def describe_cut(cut: nn.Module) -> tuple[str, str, str]:
-    """Return the title, the kind and the details of how an image becomes tokens."""
+    """Return the title, the kind and the details of a module that cuts an image into tokens."""
     raise NotImplementedError(type(cut).__name__)
 
 
@@ -248,7 +255,7 @@ def describe_convolutions(cut: ConvolutionStack) -> tuple[str, str, str]:
 
 
 class InputBox(NamedTuple):
-    """How an embedding that reads more than words is drawn."""
+    """Title and details of the box of an embedding that reads other inputs than words."""
 
     title: str
     detail: Callable[[Any], str]
@@ -289,7 +296,7 @@ def describe_bag(module: BagOfWords, plan: Plan, path: str) -> None:
 
 
 class Box(NamedTuple):
-    """How a module that keeps the shape of its input is drawn."""
+    """Title, kind and details of the box of a module that keeps the shape of its input."""
 
     title: str
     kind: str
@@ -325,7 +332,7 @@ BOXES: dict[type[nn.Module], Box] = {
 def describe_box(module: nn.Module, plan: Plan, path: str) -> None:
     box = next(BOXES[kind] for kind in type(module).__mro__ if kind in BOXES)
     above = path.rpartition(".")[0]
-    # capture records what a norm inside a residual returns under the name of the residual
+    # `capture` records the output of a norm inside a residual under the name of the residual.
     normed = capability(plan.model.get_submodule(above), Residual) is not None
     recorded = f"{above}.normed" if normed else f"{path}.output"
     plan.add(path, box.title, box.kind, module, box.detail(module), recorded=recorded)
@@ -373,7 +380,7 @@ def describe_convolution(module: Convolution, plan: Plan, path: str) -> None:
 
 @describe.register
 def describe_recurrent(module: Recurrent, plan: Plan, path: str) -> None:
-    """A brick for each layer; its first state is its own."""
+    """Add a brick for each layer; a learned initial state belongs to the first one."""
     cell, names = module.cell, module.state_names()
     ways = 2 if cell.bidirectional else 1
     state = cell.proj_size or cell.hidden_size
@@ -428,6 +435,6 @@ def add_hidden_layer(layer: nn.Linear, plan: Plan, path: str, activation: str) -
 
 
 def scores(layer: nn.Linear, plan: Plan, path: str, letter: str = "out") -> None:
-    """The map to what is answered."""
+    """Add the linear map to the scores."""
     axes = (*plan.axes[:-1], (letter, layer.out_features))
     plan.add(path, "Scores", "head", layer, f"{layer.in_features} → {layer.out_features:,}", axes=axes)

@@ -1,12 +1,14 @@
-"""Interventions: scale, zero or replace tensors inside a model, by the names that `capture` has for them.
+"""Interventions: scale, zero or replace tensors inside a model, by the names under which `capture` records them.
 
     with gf.intervene(model, {"encoder.blocks.1.attend.mixed": gf.scale(0.5, heads=[3])}):
         model.generate("Once")
 
 `….attend.mixed` is the output of each head before W^O. Changes to `states` and `cells` of a recurrent layer affect
-later tokens, changes to its `output` do not. Positions count from 0 in the model's input, in one pass or token by
-token: a change at position 7 is made in the step that computes it. `capture` records the changed tensors, except for
-scores and weights of attention, which it computes from queries and keys.
+later tokens, changes to its `output` do not.
+
+Positions count from 0 in the model's input, whether the text is processed in one pass or token by token. A change at
+position 7 is applied in the step that computes this position. `capture` records the changed tensors, except for scores
+and weights of attention, which it computes from queries and keys.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -38,8 +40,8 @@ EMPTY = torch.empty(0)
 def intervene(model: nn.Module | Loaded, changes: Mapping[str, Change | Callable[[Tensor], Tensor]]) -> Iterator[None]:
     """Change tensors inside a model while this context is open.
 
-    `changes` maps the names that `capture` has for them, or patterns of names (`*.mixed`), to `scale`, `zero`,
-    `replace` or any function from a tensor to one of the same shape.
+    `changes` maps names of captured tensors, or patterns of names (`*.mixed`), to `scale`, `zero`, `replace` or any
+    function from a tensor to one of the same shape.
     """
     model = model.model if isinstance(model, Loaded) else model
     with ExitStack() as undo:
@@ -49,18 +51,18 @@ def intervene(model: nn.Module | Loaded, changes: Mapping[str, Change | Callable
 
 @dataclass
 class _Pass:
-    """A call of an encoder on a whole text, or on the tokens after those that its state has read."""
+    """A call of an encoder on a whole text, or on the tokens that follow those already in its state."""
 
     path: str
     rows: int
     start: Int[Tensor, "B"] | None = None
     """Number of earlier tokens in each row; None for a whole text."""
     done: dict[str, int] = field(default_factory=dict)
-    """Number of tokens processed so far, by name; some parts process them in pieces."""
+    """Number of tokens processed so far, by name; some modules process them in pieces."""
 
 
 class _Intervention:
-    """Changes of a model by full names, and the position in the text that it is computing."""
+    """The changes of a model by full name, and the position in the text that it is computing."""
 
     def __init__(self, model: nn.Module, undo: ExitStack) -> None:
         self.model, self.undo = model, undo
@@ -90,7 +92,7 @@ class _Intervention:
         self.undo.enter_context(unrecorded())
         for module, path, record, own in spots:
             if any(name in self.changes for name in own):
-                itself = record is record_itself  # then what it stands in knows of heads
+                itself = record is record_itself  # Then the parent module knows the number of heads.
                 owner = self.model.get_submodule(path.rpartition(".")[0]) if itself else module
                 self._change(module, _Part(self, path, owner), itself=itself)
         for path, module in inside:
@@ -120,14 +122,15 @@ class _Intervention:
             return self._settled(output)
 
         def piece(original: Callable[..., Any], x: Tensor, *args: Any, **more: Any) -> Any:
-            if any(one.path == change.path and one.start is None for one in self.passes):  # its whole does it in pieces
+            # The call on a whole text works in pieces through this method, and its own hook makes the change.
+            if any(one.path == change.path and one.start is None for one in self.passes):
                 return original(x, *args, **more)
             return self._settled(changed_output(original(change("input", x), *args, **more), change))
 
         def first(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
             return (self._settled(change("input", args[0])), *args[1:])
 
-        # before others look
+        # The change comes before other hooks, so that `capture` records the changed tensor.
         self.undo.callback(module.register_forward_hook(output, prepend=True).remove)
         if itself or brick is None:
             return
@@ -137,7 +140,10 @@ class _Intervention:
             self._wrap(module, method, piece)
 
     def _change_weights(self, module: Attention, change: "_Part") -> None:
-        """Change scores or weights, and compute the output by the written-out formula: the kernel has neither."""
+        """Change scores or weights of attention, and compute its output by the written-out formula.
+
+        The fused kernel exposes neither.
+        """
         if not change.wants("scores") and not change.wants("weights"):
             return
         last: dict[str, Any] = {}
@@ -185,7 +191,7 @@ class _Intervention:
 
     def _leave(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         done = self.passes.pop().done
-        if output is not None:  # no error on the way
+        if output is not None:  # The output is None if the call raised an error.
             for name, tokens in done.items():
                 self.changes[name].check(name, tokens, -2)
 
@@ -210,7 +216,7 @@ class _Intervention:
         return given
 
     def _adopt(self, state: Any, rows: int) -> None:
-        """Count the tokens of a state that was begun before the intervention, and turn its fused step off."""
+        """Count the tokens of a state that was created before the intervention, and disable its fused step."""
         lengths = vars(state).get("lengths")
         if lengths is None and any(change.positions is not None for change in self.changes.values()):
             raise Misuse("this text was begun before the change of some positions: begin it while the change is there")
@@ -229,18 +235,19 @@ class _Intervention:
         return change.apply(name, whole, axis, place.to(whole.device), heads).view_as(tensor)
 
     def _place(self, name: str, tensor: Tensor, axis: int, at: int) -> Int[Tensor, "R n"]:
-        """Return the position of each token in a tensor, for each row, or one row for all."""
+        """Return the position of each token in a tensor, for each row or in a single row for all."""
         count = tensor.shape[axis]
         if name == "logits" and self.piece is not None:
             tokens, last = self.piece
             return tokens if tokens.shape[1] == count > 1 else last.unsqueeze(1)
         within = next((one for one in reversed(self.passes) if name.startswith(under(one.path))), None)
-        if within is None or name.endswith((".keys", ".values")):  # those of the whole text, so far
+        # Keys and values hold all tokens so far, not only the new ones.
+        if within is None or name.endswith((".keys", ".values")):
             if within is None or within.start is None:
                 self.changes[name].check(name, count, axis)
             return torch.arange(count).unsqueeze(0)
         rows = within.rows if tensor.dim() + axis == 0 else len(tensor)
-        share = within.rows // rows  # several rows that look at one source are one
+        share = within.rows // rows  # Rows that attend to the same source are merged into one.
         new = count // share
         before = within.done.get(name, 0) + at
         self.reached[name] = within, max(self.reached.get(name, (within, 0))[1], before + new)
@@ -250,7 +257,7 @@ class _Intervention:
         return within.start.view(rows, share).repeat_interleave(new, 1) + places
 
     def _settled(self, output: Any) -> Any:
-        """Return an output after its changes, and record the tokens that they reached."""
+        """Return an output after its changes, and store how many tokens each tensor has now processed."""
         for name, (within, reached) in self.reached.items():
             within.done[name] = reached
         self.reached.clear()
@@ -273,7 +280,7 @@ class _Part:
 
 
 def _count_tokens(state: Any, read: Int[Tensor, "B"]) -> State:
-    """Let a state, and all states made from it, count the tokens that each row has `read`."""
+    """Return a state that counts the tokens `read` in each row, as do all states made from it."""
     if "read" not in vars(state):
 
         def made_from(original: Callable[..., State], rows_read: Callable[[Any, Any], Tensor], rows: Any) -> State:

@@ -1,6 +1,6 @@
-"""Number by number: for a short text, every step of what a model computes, the formula beside the numbers.
+"""Number by number: every step that a model computes for a short text, with formulas and numbers.
 
-What a brick does is told as `Step`s: a title, the captured values, and the formula that gives them, a `Term`. A term is
-written once and reads twice, in letters and in the numbers of one cell. `Activations` holds what was captured and makes
-panels of steps. A new encoder's walk is a function that yields such panels, and a row of `ENCODERS` in `walk.py`.
+A `Step` has a title, the captured values, and a `Term`, the formula that computes them. A term is written twice: in
+letters, and with the numbers of one example cell. `Activations` holds the captured tensors and turns steps into panels.
+To support a new encoder, register a function that returns its panels with `layer_panels` in `walk.py`.
 """

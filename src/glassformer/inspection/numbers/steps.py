@@ -1,6 +1,7 @@
-"""Formulas and steps: what a brick does is a table of steps, and this makes panels of the table.
+"""Formulas and steps of a computation, and the panels that show them.
 
-A formula is written twice, in letters and in the numbers of the cell that is worked out, so that the two cannot part.
+A formula is written twice, in letters and in numbers. The numbers are those of one example cell, usually the first
+number of the chosen token's vector. Both are built together, so that they stay consistent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,14 +24,15 @@ from glassformer.rendering.panels import Grid, Panel
 from glassformer.text.display import bare, quoted
 
 SHOWN_NUMBERS = 8
-"""Numbers of a vector in a grid."""
+"""Maximum number of values that a grid shows of a vector."""
 MAX_TOKENS = 16
+"""Maximum number of tokens of a text, and of rows of a grid."""
 MAX_TERMS = 6
-"""Terms of a sum in a sentence; of a longer one, three and the last."""
+"""Maximum number of terms of a sum; a longer sum shows the first three and the last."""
 DIGITS = 4
-"""Digits of a number in a sentence."""
+"""Significant digits of a number in a formula."""
 ROUNDING_ERROR = 1e-9
-"""What is smaller is written as 0."""
+"""Smaller absolute values are written as 0."""
 
 Vector = Float[Array, "d"]
 Vectors = Float[Array, "T d"]
@@ -41,7 +43,7 @@ def array(tensor: Tensor) -> Array:
 
 
 def number(value: float) -> str:
-    """A few digits, never with an exponent."""
+    """Return a number with a few significant digits and without an exponent."""
     if np.isinf(value):
         return "∞" if value > 0 else "−∞"
     if abs(value) < ROUNDING_ERROR:
@@ -50,40 +52,41 @@ def number(value: float) -> str:
 
 
 def added(terms: Sequence[str]) -> str:
-    """a + b − c; of many terms the first three and the last."""
+    """Return a sum such as `a + b − c`; a long sum is shortened to its first three terms and its last."""
     return joined(terms if len(terms) <= MAX_TERMS else [*terms[:3], "…", terms[-1]])
 
 
 def joined(terms: Sequence[str]) -> str:
-    """All terms of a sum."""
+    """Return a sum with all its terms."""
     return " + ".join(terms).replace("+ −", "− ")
 
 
 def products(a: Vector, b: Vector) -> str:
-    """a₀·b₀ + a₁·b₁ + …"""
+    """Return the dot product of two vectors, written out as `a₀·b₀ + a₁·b₁ + …`."""
     return added([f"{number(x)}·{number(y)}" for x, y in zip(a.tolist(), b.tolist(), strict=True)])
 
 
 def worked(name: str, how: str, result: float) -> str:
+    """Return the line `name = how = result`."""
     return f"{name} = {how} = {number(result)}"
 
 
 def softmax_worked(name: str, scores: Vector, at: int, result: float) -> str:
-    """e^s / Σ e^s, over what is not hidden."""
+    """Return a softmax written out as `e^s / Σ e^s`; scores of −∞ are left out of the sum."""
     total = added([f"e^{number(score)}" for score in scores.tolist() if score > -np.inf] or ["0"])
     return worked(name, f"e^{number(float(scores[at]))} / ({total})", result)
 
 
 @dataclass(frozen=True)
 class Term:
-    """A formula, or a part of one."""
+    """A formula or a part of one, in letters and in numbers."""
 
     letters: str
     numbers: str
-    """The same for the cell that is worked out."""
+    """The formula with the numbers of the example cell; empty if it is not worked out."""
 
     def where(self, words: str) -> "Term":
-        """A remark after the letters."""
+        """Return the same term with a remark after the letters."""
         return replace(self, letters=f"{self.letters}, {words}")
 
 
@@ -92,7 +95,7 @@ def term(letters: str, value: float) -> Term:
 
 
 def combine(template: str, **terms: Term) -> Term:
-    """Terms in a template such as `{f} ⊙ {c} + {b}`; between numbers, ⊙ is written as ·."""
+    """Return the terms in a template such as `{f} ⊙ {c} + {b}`; between numbers, ⊙ is written as ·."""
     letters = template.format_map({name: part.letters for name, part in terms.items()})
     numbers = template.format_map({name: part.numbers for name, part in terms.items()})
     numbers = numbers.replace(" ⊙ (", " · (").replace(" ⊙ ", "·")
@@ -100,12 +103,13 @@ def combine(template: str, **terms: Term) -> Term:
 
 
 def affine(letters: str, weight: Vector, x: Vector, bias: float | None, bias_letter: str = "b") -> Term:
-    """One row of W x + b; `letters`: what W x is called."""
+    """Return the term for one row of `W x + b`; `letters` is the written form of `W x`."""
     product = Term(letters, products(weight, x))
     return product if bias is None else combine("{product} + {b}", product=product, b=term(bias_letter, bias))
 
 
 def linear(letters: str, layer: nn.Linear, x: Vector, *, row: int = 0, bias_letter: str = "b") -> Term:
+    """Return the term for one output of a linear layer."""
     bias = None if layer.bias is None else float(layer.bias[row])
     return affine(letters, array(layer.weight[row]), x, bias, bias_letter)
 
@@ -115,13 +119,13 @@ def activation_name(function: object) -> str:
 
 
 def activate(name: str, inside: Term) -> Term:
-    """A non-linearity as it is written."""
+    """Return the term for an activation function of another term."""
     written = {"relu2": "relu({x})²", "swiglu": "silu({x})", "sigmoid": "σ({x})"}.get(name, f"{name}({{x}})")
     return combine(written, x=inside)
 
 
 def norm_term(norm: nn.Module, x: Vector, letter: str = "x") -> Term:
-    """The first number of a vector, normed."""
+    """Return the term for the first number of a vector after a norm."""
     if isinstance(norm, RMSNorm):
         return combine(
             "{x} / √({mean} + {eps}) · {gain}",
@@ -154,20 +158,20 @@ def norm_term(norm: nn.Module, x: Vector, letter: str = "x") -> Term:
 
 @dataclass(frozen=True)
 class Step:
-    """A row of a brick's table."""
+    """One step of a computation: its values and their formula."""
 
     title: str
     values: Vectors | Mapping[str, Vector]
-    """A vector for each token; or vectors by name, the last of which is worked out."""
+    """A vector per token; or vectors by name, with the result last."""
     symbol: str
-    """What the values are called; without a term, the whole formula."""
+    """Symbol of the values; without a term, the whole formula."""
     term: Term | None = None
-    """How they come about; without numbers, nothing is worked out."""
+    """Formula of the values; if it has no numbers, no cell is worked out."""
     note: str = ""
 
 
 class Source(NamedTuple):
-    """The text that a decoder looks at."""
+    """The source text that a decoder attends to."""
 
     memory: Memory
     tokens: Sequence[str]
@@ -175,19 +179,22 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Activations:
-    """What was captured of one example under a path; a vector for each of its tokens, one of which is worked out."""
+    """Tensors captured of one example below a path, and the choice of token, layer and head to show."""
 
     seen: Seen
     path: str
     tokens: Sequence[str]
+    """Names of the rows; empty if the vectors belong to no token."""
     at: int
+    """Index of the token whose numbers the formulas show."""
     shown: int = SHOWN_NUMBERS
+    """Maximum number of values shown of a vector."""
     title: str = ""
-    """What the titles of panels begin with."""
+    """Prefix of the titles of panels."""
     layer: int = 0
     head: int = 0
     source: Source | None = None
-    """What a decoder looks at."""
+    """Source text of a decoder; None for other models."""
 
     def tensor(self, name: str) -> Tensor:
         return self.seen[f"{self.path}.{name}"]
@@ -199,7 +206,7 @@ class Activations:
         return replace(self, path=f"{self.path}.{name}", title=title)
 
     def beside(self, tokens: Sequence[str], at: int = 0) -> "Activations":
-        """The same with a vector for each of these; none: what is worked out belongs to no token."""
+        """Return the same activations for other tokens; empty if the vectors belong to no token."""
         return replace(self, tokens=tokens, at=at)
 
     @property
@@ -207,7 +214,7 @@ class Activations:
         return bare(self.tokens[self.at])
 
     def cell(self, symbol: str) -> str:
-        """The first number of the vector that is worked out."""
+        """Return the name of the example cell: the first number of the chosen token's vector."""
         return f"{symbol}({self.token})₀" if self.tokens else f"{symbol}₀"
 
     def first(self, letters: str, values: Vectors) -> Term:
@@ -217,12 +224,13 @@ class Activations:
         return [self.panel(step) for step in steps]
 
     def panel(self, step: Step) -> Grid:
+        """Return a step as a grid with its formula and, if the term has numbers, the example cell."""
         rows, at, values, formula, sentence = self.tokens, self.at, step.values, step.symbol, ""
         if isinstance(values, Mapping):
             rows, at, values = list(values), -1, np.stack(list(values.values()))
         if step.term is not None:
             formula = f"{step.symbol} = {step.term.letters}"
-            name = self.cell(step.symbol.partition("_")[0])  # without its index
+            name = self.cell(step.symbol.partition("_")[0])  # The name of the cell has an index of its own.
             sentence = worked(name, step.term.numbers, float(values[at, 0])) if step.term.numbers else ""
         title = f"{self.title}: {step.title}" if self.title else step.title
         return grid(title, values, rows, formula=formula, worked=sentence, note=step.note, shown=self.shown)
@@ -239,7 +247,10 @@ def grid(
     shown: int = SHOWN_NUMBERS,
     columns: Sequence[str] = (),
 ) -> Grid:
-    """A vector a row; of long ones the first numbers, of many the first rows."""
+    """Return a grid with one vector per row.
+
+    Long vectors are cut to the first `shown` numbers, and many rows to the first `MAX_TOKENS`.
+    """
     high, wide = values.shape
     numbers_cut = f"The first {shown} of {wide} numbers of each vector." if wide > shown else ""
     vectors_cut = f"The first {MAX_TOKENS} of {high} vectors." if high > MAX_TOKENS else ""
@@ -259,9 +270,9 @@ def grid(
 def score_panels(
     looking: Activations, looked_at: Activations, scores: Float[Array, "T S"], weights: Float[Array, "T S"], score: Term
 ) -> list[Panel]:
-    """Return the scores and weights of each pair of tokens, where one pair is worked out.
+    """Return grids of the attention scores and weights of each pair of tokens, with one pair worked out.
 
-    Scores that are hidden, −∞, do not count for the scale.
+    Hidden scores are −∞ and do not affect the colour scale. `score` is the formula of a score.
     """
     pair = f"({looking.token} → {looked_at.token})"
     at, best = looking.at, looked_at.at
@@ -297,12 +308,13 @@ def score_panels(
 
 
 def lines(*parts: str) -> str:
+    """Join the parts that are not empty, one per line."""
     return "\n".join(part for part in parts if part)
 
 
 def answer_name(names: Sequence[str], at: int, count: int) -> str:
-    """What one of `count` scores is of; its number where nobody knows."""
-    if count == 1 and len(names) == 2:  # one score says how much more likely the second is
+    """Return the name of one of `count` outputs, or its index if the names are unknown."""
+    if count == 1 and len(names) == 2:  # A single score is the logit of the second class.
         return names[1]
     return names[at] if len(names) == count else str(at)
 
@@ -316,7 +328,7 @@ def check_length(*texts: Sequence[str]) -> None:
 
 
 def check_index(name: str, number: int, count: int) -> int:
-    """A layer, head or token that is there."""
+    """Return the number of a layer, head or token; raise `Misuse` unless it is from 0 to `count` − 1."""
     if not 0 <= number < count:
         raise Misuse(f"--{name} {number} is not there: this has {count}, counted from 0 to {count - 1}")
     return number
