@@ -1,4 +1,4 @@
-"""Encoders, step by step: the blocks of a Transformer, convolutions over a text or an image, recurrent layers."""
+"""Steps of encoders: the blocks of a Transformer, convolutions over a text or an image, recurrent layers."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -51,24 +51,27 @@ from glassformer.rendering.panels import Panel
 from glassformer.text.display import bare
 
 PARTS = {"attend": "Attention", "cross_attention": "Attention to the source", "feed": "Feed-forward"}
-"""The parts of a block, one after the other; around each stands a residual of its name."""
+"""Parts of a block in order, with their titles; the residual around a part is named `around_PART`."""
 SYMBOLS = {
     "query-key": {"queries": "W^Q", "keys": "W^K", "values": "W^V"},
     "shared": {"queries": "U", "keys": "U", "values": "U"},
     "bilinear": {"queries": "W"},
     "plain": {},
 }
-"""What makes queries, keys and values, by the kind of scores; what is not there is the vectors themselves."""
+"""Matrices that compute queries, keys and values, by kind of scores; without a matrix they are the input vectors."""
 
 PRIMES = ("", "′", "″")
-"""Marks of queries and keys: as mapped, after norm or turn, after both."""
+"""Marks of queries and keys after the linear map, after a norm or a rotation, and after both."""
 
 BEYOND = "(beyond)"
-"""A place of the window where no token stands."""
+"""Name of a window position outside the text."""
 
 
 def transformer_panels(encoder: TransformerEncoder, acts: Activations) -> Iterator[Panel]:
-    """Positions and their norm before the first block, the chosen block, and the last norm after the last one."""
+    """Yield the panels of the chosen block.
+
+    The first block also shows the positions and the norm before it, the last block also the final norm.
+    """
     block, inside = encoder.own_blocks()[acts.layer], acts.under(f"blocks.{acts.layer}")
     check_index("head", acts.head, block.attend.heads)
     if acts.layer == 0:
@@ -98,7 +101,7 @@ def transformer_panels(encoder: TransformerEncoder, acts: Activations) -> Iterat
 def part_panels(
     part: nn.Module, acts: Activations, letter: str, source: Source | None, rotary: Activations | None
 ) -> tuple[Iterable[Panel], str]:
-    """Return the panels of a part of a block, and the letter of its output; `letter`: that of its input."""
+    """Return the panels of a part of a block and the letter of its output; `letter` is that of its input."""
     raise NotImplementedError(type(part).__name__)
 
 
@@ -124,13 +127,13 @@ def own_part_panels(
 
 
 def _source(encoder: TransformerEncoder, acts: Activations) -> Source | None:
-    """Return the part of the source that the chosen block attends to."""
+    """Return the source with the memory that the chosen block attends to; None if there is no source."""
     memory = encoder.memory_of(None if acts.source is None else acts.source.memory, acts.layer)
     return None if acts.source is None or memory is None else acts.source._replace(memory=memory)
 
 
 def position_steps(positions: nn.Module, acts: Activations) -> list[Step]:
-    """What is added to each token's vector for the place where it stands."""
+    """Return the steps of the positions; none if the model adds no position vectors."""
     if f"{acts.path}.vectors" not in acts.seen:
         return []
     places, total = array(acts.tensor("vectors")), acts["output"]
@@ -145,7 +148,7 @@ def position_steps(positions: nn.Module, acts: Activations) -> list[Step]:
 
 
 def feed_forward_steps(feed: FeedForward, acts: Activations, letter: str) -> Iterator[Step]:
-    """The hidden layer after its non-linearity, and the output."""
+    """Yield the hidden layer after its activation function, and the output if there is an output map."""
     x, active = acts["input"][acts.at], acts["active"]
     hidden = activate(activation_name(feed.activation), linear(f"W₁ {letter}", feed.input, x, bias_letter="b₁"))
     if feed.gate is not None:
@@ -157,12 +160,12 @@ def feed_forward_steps(feed: FeedForward, acts: Activations, letter: str) -> Ite
 
 
 def before_steps(around: Residual, acts: Activations) -> list[Step]:
-    """Pre-norm: the norm of what comes in."""
+    """Return the step of the norm before a part (pre-norm), or no step for post-norm."""
     return norm_steps("the norm before it", around.norm, acts["input"], acts["normed"], acts.at) if around.pre else []
 
 
 def after_steps(around: Residual, acts: Activations, out: Vectors, letter: str) -> list[Step]:
-    """The residual; post-norm: the norm of that. `letter`: what the part's output is called."""
+    """Return the step of the residual, and for post-norm that of the norm; `letter` denotes the part's output."""
     x, after, steps = acts["input"], acts["output"], []
     total = x + out if around.residual else out
     if around.residual:
@@ -178,7 +181,7 @@ def norm_steps(title: str, norm: nn.Module, x: Vectors, normed: Vectors, at: int
 
 @singledispatch
 def steps_of_norm(norm: nn.Module, title: str, x: Vector, normed: Vectors, letter: str) -> list[Step]:
-    """Return the step of a norm, which is worked out for the vector `x`."""
+    """Return the step of a norm, worked out for the vector `x`."""
     return [Step(title, normed, "n", norm_term(norm, x, letter))]
 
 
@@ -202,10 +205,11 @@ def attention_panels(
     source: Source | None = None,
     rotary: Activations | None = None,
 ) -> Iterator[Panel]:
-    """One head from vectors to queries, keys and values, to scores, weights, and what was found; then all heads.
+    """Yield the panels of attention: the chosen head from queries to its output, then all heads.
 
-    `letter`: what is read; `source`: looked at instead of the tokens themselves; `rotary`: the angles, where positions
-    are such. Beside the token that is worked out stands the one that it looks at most.
+    `letter` denotes the input vectors. `source` is the text to attend to in cross-attention; None in self-attention.
+    `rotary` has the angles of rotary positions; None without them. Keys and values are worked out for the token that
+    has the largest weight.
     """
     head = acts.head
     pair = head * attention.kv_heads // attention.heads
@@ -239,7 +243,7 @@ def _side(
     source: Source | None,
     rotary: Activations | None = None,
 ) -> Iterator[Step]:
-    """Queries, keys or values of one head: the map, then the norm, then the turn, as far as they are there."""
+    """Yield the steps to the queries, keys or values of one head: the linear map, the norm and the rotation, if any."""
     at, name, head, note = acts.at, what[0], acts.head, ""
     shared = attention.query if attention.scores == "shared" else None
     layer = {"queries": attention.query, "keys": attention.key, "values": attention.value}[what] or shared
@@ -274,7 +278,7 @@ def _side(
 
 
 def slide_panels(convolution: Convolution, x: Vectors, out: Vectors, acts: Activations) -> Iterator[Panel]:
-    """The window around one token, what each of its places adds, and the outputs at all tokens."""
+    """Yield the window around the chosen token, the contribution of each position, and the outputs at all tokens."""
     slide, before = convolution.slide, convolution.before
     weight, gap = array(slide.weight), int(slide.dilation[0])
     places = [acts.at + i * gap - before for i in range(weight.shape[2])]
@@ -297,13 +301,16 @@ def slide_panels(convolution: Convolution, x: Vectors, out: Vectors, acts: Activ
 
 
 def activation_panel(title: str, function: Callable[[Tensor], Tensor], x: Vectors, acts: Activations) -> Panel:
-    """Return a non-linearity of every number."""
+    """Return the panel of an activation function that is applied to every number."""
     out = array(function(torch.from_numpy(x)))
     return acts.panel(Step(title, out, "a", activate(activation_name(function), acts.first("y", x))))
 
 
 def cnn_panels(encoder: CnnEncoder, acts: Activations) -> Iterator[Panel]:
-    """Norm, convolution, non-linearity and residual of the chosen layer; after the last one, the last norm."""
+    """Yield the panels of the chosen layer: norm, convolution, activation function and residual.
+
+    The last layer also shows the final norm.
+    """
     around, convolution = encoder.around[acts.layer], encoder.convolutions[acts.layer]
     assert isinstance(around, Residual)
     assert isinstance(convolution, Convolution)
@@ -323,7 +330,7 @@ def cnn_panels(encoder: CnnEncoder, acts: Activations) -> Iterator[Panel]:
 
 
 def window_panels(encoder: WindowEncoder, acts: Activations) -> Iterator[Panel]:
-    """The window's tokens side by side through the layers of an MLP; all of them are shown."""
+    """Yield the panels of a window encoder: the concatenated window, then all layers of its MLP."""
     y = encoder.read(acts.tensor("input"))
     yield from slide_panels(encoder.read, acts["input"], array(y[0]), replace(acts, title="Window"))
     yield activation_panel("Hidden layer 0", encoder.activation, array(y[0]), acts)
@@ -342,7 +349,7 @@ def window_panels(encoder: WindowEncoder, acts: Activations) -> Iterator[Panel]:
 
 @singledispatch
 def convolutions_in(cut: nn.Module) -> ConvolutionStack | None:
-    """Return the layers of convolution that cut an image; None for patches."""
+    """Return the convolutional layers that cut an image into tokens; None for patches."""
     return None
 
 
@@ -353,7 +360,10 @@ def convolutions_in_stack(cut: ConvolutionStack) -> ConvolutionStack:
 
 @singledispatch
 def image_panels(cut: nn.Module, pixels: Float[Tensor, "1 C H W"], cell: int | None) -> list[Panel]:
-    """Show one output of the first convolution: the pixels under it, its weights, their product, and any pooling."""
+    """Return the panels of one output of the first convolution: its pixels, weights, products and any pooling.
+
+    `cell` is the output's index in row-major order; None for the one in the middle.
+    """
     raise NotImplementedError(type(cut).__name__)
 
 
@@ -379,7 +389,10 @@ def convolution_panels(cut: ConvolutionStack, pixels: Float[Tensor, "1 C H W"], 
 def cell_panels(
     convolution: nn.Conv2d, x: Float[Tensor, "1 C H W"], cell: int | None, where: str
 ) -> tuple[list[Panel], tuple[int, int]]:
-    """The panels of one cell of the output, counted row by row (None: the one in the middle), and where it lies."""
+    """Return the panels of one cell of the output, and its row and column.
+
+    `cell` is the index in row-major order; None for the cell in the middle.
+    """
     out = array(convolution(x)[0, 0])
     high, wide = out.shape
     row, column = high // 2, wide // 2
@@ -389,7 +402,7 @@ def cell_panels(
     assert not isinstance(edge, str)
     padded = array(F.pad(x, (edge[1], edge[1], edge[0], edge[0]))[0])
     top, left = row * stride[0], column * stride[1]
-    corner = (top - edge[0], left - edge[1])  # coordinates in the image, without padding
+    corner = (top - edge[0], left - edge[1])  # Coordinates in the image, without padding.
     under = padded[:, top : top + kernel[0], left : left + kernel[1]]
     weight = array(convolution.weight[0])
     pixels = "x, and zeros outside the image" if any(edge) else "x"
@@ -417,7 +430,7 @@ def _input_index(cell: str, place: str, stride: int, padding: int) -> str:
 
 
 def pool_panel(x: Float[Array, "H W"], row: int, column: int) -> Panel:
-    """The largest of four."""
+    """Return the panel of max pooling at one cell of the pooled output."""
     top, left = 2 * row, 2 * column
     four = x[top : top + 2, left : left + 2]
     how = f"max({', '.join(number(value) for value in four.ravel())})"
@@ -429,13 +442,13 @@ def pool_panel(x: Float[Array, "H W"], row: int, column: int) -> Panel:
 def _square(
     title: str, values: Float[Array, "H W"], formula: str, sentence: str = "", corner: tuple[int, int] = (0, 0)
 ) -> Panel:
-    """Draw a matrix whose first row and column have the numbers of `corner`."""
+    """Return a grid of a matrix; `corner` holds the numbers of its first row and column."""
     rows, columns = ([str(first + i) for i in range(size)] for first, size in zip(corner, values.shape, strict=True))
     return grid(title, values, rows, formula=formula, worked=sentence, columns=columns, shown=len(columns))
 
 
 class Gate(NamedTuple):
-    """f(W x + U h + b), its rows of the matrices in the order of the table."""
+    """A gate `f(W x + U h + b)` of a recurrent cell."""
 
     symbol: str
     title: str
@@ -443,7 +456,7 @@ class Gate(NamedTuple):
 
 
 class CellStep(NamedTuple):
-    """Vectors by name, and the formula of the last of them; names stand in braces."""
+    """A later step of a cell: vectors by name, and the formula of the last one with names in braces."""
 
     title: str
     rows: tuple[str, ...]
@@ -452,9 +465,10 @@ class CellStep(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """What a kind of cell computes at a token."""
+    """The computation of a recurrent cell at one token."""
 
     gates: tuple[Gate, ...]
+    """Gates in the order of their rows in the weight matrices."""
     steps: tuple[CellStep, ...] = ()
 
 
@@ -470,7 +484,10 @@ GRU_STATE = CellStep("the new state", ("z", "n", "h before", "h"), "h_t", "(1 �
 
 
 def cell_of(cell: nn.RNNBase, from_x: str, from_h: str) -> Cell:
-    """Return the steps of a cell. `from_x`, `from_h`: what a GRU's candidate adds up, `W x + b` and `U h + b′`."""
+    """Return the gates and steps of a cell.
+
+    `from_x` and `from_h` name the two sums of a GRU's candidate, such as `W x + b` and `U h + b′`.
+    """
     if isinstance(cell, nn.GRU):
         candidate = f"tanh({{{from_x}}} + {{r}} ⊙ ({{{from_h}}}))"
         return Cell(GRU_GATES, (CellStep("n, candidate", (from_x, from_h, "r", "n"), "n", candidate), GRU_STATE))
@@ -485,7 +502,10 @@ def cell_of(cell: nn.RNNBase, from_x: str, from_h: str) -> Cell:
 def cell_steps(
     cell: nn.RNNBase, weights: Mapping[str, Array], acts: Activations, x: Vector, first: Sequence[Vector], *, back: bool
 ) -> Iterator[Step]:
-    """x and the last h; the gates; what is kept; the new h. `first`: h (and c) before the first token."""
+    """Yield the steps of a cell at the chosen token: its input, the previous state, the gates and the new state.
+
+    `first` holds h (and c of an LSTM) before the first token. `back` marks the backward direction.
+    """
     at, t = acts.at, "(t+1)" if back else "(t−1)"
     last = at + 1 if back else at - 1
 
@@ -532,7 +552,10 @@ def cell_steps(
 
 
 def layer_panels(layers: Recurrent, acts: Activations, x: Float[Tensor, "T i"], first: Hidden) -> Iterator[Panel]:
-    """The step at the chosen token, each way; `x`: what the first layer reads, `first`: what it starts from."""
+    """Yield the steps of the chosen layer at the chosen token, for each direction.
+
+    `x` is the input of the first layer; `first` holds the initial states of all layers.
+    """
     cell, layer = layers.cell, acts.layer
     ways = {"": ", forwards", ".back": ", backwards"} if cell.bidirectional else {"": ""}
     for below in range(layer):
@@ -554,7 +577,7 @@ def recurrent_panels(encoder: RecurrentEncoder, acts: Activations) -> Iterator[P
 
 
 def decoder_panels(decoder: RecurrentDecoder, acts: Activations) -> Iterator[Panel]:
-    """Where it starts, a step, a look at the source, and the two joined."""
+    """Yield the panels of a recurrent decoder: initial state, one step, and attention to the source if it has any."""
     assert acts.source is not None
     memory = acts.source.memory
     x, out = acts.tensor("input")[0], acts.tensor("output")[0]
@@ -576,7 +599,10 @@ def decoder_panels(decoder: RecurrentDecoder, acts: Activations) -> Iterator[Pan
 def memory_attention_panels(
     attention: MemoryAttention, join: nn.Linear, acts: Activations, source: Source
 ) -> Iterator[Panel]:
-    """A recurrent decoder's query, keys, scores, weights, context, and both joined."""
+    """Yield the panels of a recurrent decoder's attention.
+
+    They show the query, keys, scores, weights and context, and the output computed from state and context.
+    """
     memory, mask = source.memory
     states, scores = acts.tensor("layers.output"), acts.tensor("attention.scores")
     if mask is not None:

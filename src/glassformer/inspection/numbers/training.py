@@ -1,4 +1,4 @@
-"""One training step on one example: from scores to the loss, back to the gradients, and on to better weights."""
+"""One training step on one example: scores, loss, gradients and the update of the weights."""
 
 import copy
 import re
@@ -43,12 +43,12 @@ from glassformer.text.display import bare, quoted
 
 
 class Loss(NamedTuple):
-    """What is computed from scores y and answers t; in braces the numbers of the prediction that is worked out."""
+    """A loss of scores y and answers t; the terms have braces for the numbers of the example prediction."""
 
     function: Callable[[Tensor, Tensor], Tensor]
     loss: Term
     gradient: Term
-    """The gradient at the scores."""
+    """Gradient of the loss with respect to the scores."""
     probability: Term | None = None
 
 
@@ -69,39 +69,41 @@ LOSSES = {
 }
 
 OPTIMISERS: Mapping[str, str] = wording("optimisers")
-"""How the optimiser of a run differs from plain gradient descent."""
+"""Description of how each optimiser differs from plain gradient descent."""
 
 RATE = 0.1
-"""The learning rate of a step of plain gradient descent on one example."""
+"""Learning rate of the step that is shown."""
 NOTE = "On a copy of the model, without dropout, label smoothing and class weights; the run is as it was."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Predictions:
-    """The N predictions of one example that have an answer; the one `at` is worked out."""
+    """The N predictions of one example that have an answer, one of which is worked out."""
 
     scores: Float[Array, "N C"]
     answers: Vector
-    """The number of the right output, or the number that is right."""
+    """Index of the right output, or the right number in regression."""
     losses: Vector
     gradient: Float[Array, "N C"]
-    """The gradient of the mean loss, at the scores."""
+    """Gradient of the mean loss with respect to the scores."""
     gradients: Mapping[str, Tensor]
-    """The gradient of each weight that is learned."""
+    """Gradient of the mean loss with respect to each trainable parameter, by name."""
     at: int
+    """Index of the prediction that is worked out."""
     answer: int
-    """The right column of the one worked out."""
+    """Column of its right answer."""
     rows: Sequence[str]
     outputs: Sequence[str]
-    """Names of what is scored."""
+    """Names of the outputs."""
     shown: int
+    """Maximum number of values shown of a vector."""
 
     def name(self, column: int) -> str:
         return answer_name(self.outputs, column, self.scores.shape[1])
 
     @property
     def of(self) -> str:
-        """What a worked sentence is of; a number that is predicted has no name."""
+        """The right answer in parentheses, for formulas; empty in regression."""
         is_number = self.scores.shape[1] == 1 and len(self.outputs) != 2
         return "" if is_number else f"({bare(self.name(self.answer))})"
 
@@ -120,11 +122,15 @@ def training_step(
     optimizer: str = "sgd",
     shown: int = SHOWN_NUMBERS,
 ) -> View:
-    """Plain gradient descent on the mean loss of one example; `answers` as they are learned, negative: none is asked.
+    """Show a step of plain gradient descent on the mean loss of one example, on a copy of the model.
 
-    A model that scores every token has an answer for each, any other has one. `tokens`: what each answer follows;
-    `words`: what is read; `outputs`: names of what is scored; `position`: the prediction that is worked out, None: the
-    last.
+    A model that scores every token has one answer per token, any other model has a single answer. A negative answer
+    excludes the token from the loss.
+
+    - `tokens`: the token before each answer
+    - `words`: the tokens of the input
+    - `outputs`: names of the outputs
+    - `position`: token whose prediction is worked out; None for the last prediction
     """
     check_length(tokens)
     twin = copy.deepcopy(model).cpu().eval()
@@ -184,7 +190,7 @@ def has_written_out_loss(loaded: Loaded) -> bool:
     needs=lambda loaded: loaded.family.text_loss and has_written_out_loss(loaded),
 )
 def step(request: LookRequest) -> View:
-    """Loss, gradient and update on one example; the run stays as it is."""
+    """Show the loss, gradients and update on one example; the run stays unchanged."""
     example, loaded = request.example, request.loaded
     target, loss = loaded.family.training_target(loaded, example, request.answer)
     return training_step(
@@ -204,7 +210,7 @@ def step(request: LookRequest) -> View:
 def asked_scores(
     model: nn.Module, inputs: Sequence[Tensor | None], answers: Tensor
 ) -> tuple[Float[Tensor, "N C"], Tensor, Bool[Array, "T"]]:
-    """Scores where an answer is asked for, the answers, and where that is."""
+    """Return the scores that have an answer, their answers, and the mask of the tokens with an answer."""
     scores: Tensor = model(*inputs)
     if scores.dim() == 2:
         return scores, answers.flatten(), np.ones(1, dtype=bool)
@@ -220,7 +226,7 @@ def losses_of(loss: str, scores: Float[Tensor, "N C"], answers: Tensor) -> Float
 
 
 def place_of(position: int, asked: Bool[Array, "T"]) -> int:
-    """A token's place among those that have an answer."""
+    """Return the index of a token among the tokens that have an answer."""
     check_index("position", position, len(asked))
     if not asked[position]:
         raise Misuse(f"--position {position}: nothing is asked for after this token; choose another")
@@ -228,17 +234,17 @@ def place_of(position: int, asked: Bool[Array, "T"]) -> int:
 
 
 def last_linear(model: nn.Module) -> nn.Linear | None:
-    """Return the map that makes the scores."""
+    """Return the last linear layer of the head, which computes the scores; None if there is none."""
     known = capability(model, HasHead)
     last: nn.Module = model if known is None else known.head
     return next((module for module in reversed(list(last.modules())) if isinstance(module, nn.Linear)), None)
 
 
-# --- from scores to the loss, and back ---
+# --- from scores to the loss and back to the gradient of the scores ---
 
 
 def loss_panels(predictions: Predictions, loss: Loss, probabilities: Float[Array, "N C"]) -> list[Panel]:
-    """Return scores, probabilities, the loss, and its gradient at the scores."""
+    """Return grids of the scores, their probabilities, the loss, and its gradient with respect to the scores."""
     at, answer, several = predictions.at, predictions.answer, len(predictions.rows) > 1
     own = predictions.answers.astype(int)
     others = [int(column) for column in np.argsort(-predictions.scores[at], kind="stable") if column != answer]
@@ -275,13 +281,13 @@ def loss_panels(predictions: Predictions, loss: Loss, probabilities: Float[Array
     return [*panels, replace(lost_panel, signed=False), gradient]
 
 
-# --- from the gradient at the scores to those of weights, and their update ---
+# --- from the gradient of the scores to those of the weights, and the update ---
 
 
 def linear_panels(
     model: nn.Module, linear: nn.Linear, predictions: Predictions, x: Float[Array, "N d"], lr: float
 ) -> list[Panel]:
-    """Return the gradient and the update of the row of the last map that scores the answer; none if it is frozen."""
+    """Return the gradient and update of the last layer's row for the answer; no panel if the layer is frozen."""
     names = [name for name, weight in model.named_parameters(remove_duplicate=False) if weight is linear.weight]
     if names[0] not in predictions.gradients:
         return []
@@ -299,7 +305,7 @@ def linear_panels(
 def bag_panels(
     model: nn.Module, inputs: Sequence[Tensor | None], predictions: Predictions, tokens: Sequence[str], lr: float
 ) -> list[Panel]:
-    """Return the update of the row of the table of a bag for the first word; no panel for other models."""
+    """Return the update of the row of a bag-of-words table for the first word; no panel for other models."""
     return []
 
 
@@ -328,7 +334,7 @@ def update_panel(title: str, w: Vector, g: Vector, lr: float, formula: str, note
 
 
 def norm_table(weights: Mapping[str, Tensor], gradients: Mapping[str, Tensor]) -> Table:
-    """Return the length of the gradient, layer by layer."""
+    """Return a table of the norms of weights and gradients, layer by layer."""
     layers: dict[str, list[str]] = {}
     for name in weights:
         layers.setdefault(layer_of(name), []).append(name)
@@ -350,7 +356,10 @@ def squared_length(tensors: Iterable[Tensor]) -> float:
 
 
 def layer_of(name: str) -> str:
-    """encoder.blocks.0.attend.query.weight → encoder.blocks.0; torch's weight_ih_l1 → layer 1 of its kind."""
+    """Return the layer of a parameter: `encoder.blocks.0` for `encoder.blocks.0.attend.query.weight`.
+
+    In recurrent modules, PyTorch's `PATH.cell.weight_ih_l1` belongs to `PATH.1`.
+    """
     if found := re.match(r"(.*)\.cell\.\w+_l(\d+)", name):
         return f"{found[1]}.{found[2]}"
     if found := re.match(r".*?\.\d+(?=\.)", name):
@@ -359,7 +368,7 @@ def layer_of(name: str) -> str:
 
 
 def change_table(before: float, after: float, gradients: Mapping[str, Tensor], lr: float) -> Table:
-    """Return what the step did to the loss, and what the gradient promised."""
+    """Return a table of the loss before and after the step, and the change predicted by the gradient."""
     rows: Rows = [
         ["loss before", before],
         ["loss after", after],

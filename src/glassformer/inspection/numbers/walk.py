@@ -1,4 +1,4 @@
-"""A walk through a model: every step of what it computes for a short text, layer and head as chosen."""
+"""Number by number: every step of a model for a short text, with a chosen layer, head and token."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -88,19 +88,22 @@ EMBEDDINGS: dict[type[nn.Module], Callable[[Any], str]] = {
 Row = list[str | float | int | None]
 
 POOL_FORMULAS: Mapping[str, Mapping[str, str]] = wording("pool formulas")
-"""The formulas of pools by name; the numbers in braces are those of all tokens."""
+"""Formulas of pools by name; braces stand for numbers that are computed from all tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """What a model was called with, what was captured of it, and which of that is worked out."""
+    """One example: the inputs of a model, its captured tensors, and the position to work out."""
 
     inputs: Sequence[Tensor | None]
     acts: Activations
-    """What was captured, at the last of the tokens that are read."""
+    """Captured tensors, with the last input token chosen."""
     written: Sequence[str]
+    """Output tokens of a translator; empty for other models."""
     position: int | None
+    """Token to work out; None for the last."""
     outputs: Sequence[str]
+    """Names of the outputs."""
 
     def at_position(self, path: str, tokens: Sequence[str]) -> Activations:
         at = len(tokens) - 1 if self.position is None else check_index("position", self.position, len(tokens))
@@ -120,10 +123,11 @@ def walk(
     outputs: Sequence[str] = (),
     shown: int = SHOWN_NUMBERS,
 ) -> View:
-    """Show every step of a model that is called with `inputs`, a batch of 1, in evaluation mode.
+    """Show every step of a model in evaluation mode for `inputs`, a batch of one example.
 
-    `position`: the token that is worked out, of a translator among those `written`; None: the last. `outputs`: what
-    the scores are of; `shown`: how many of a vector's numbers are shown.
+    - `position`: token to work out, in a translator one of `written`; None for the last
+    - `outputs`: names of the outputs
+    - `shown`: maximum number of values shown of a vector
     """
     if not is_known(model):
         model_panels(model, None)
@@ -161,7 +165,7 @@ def walk_through(request: LookRequest) -> View:
 
 @singledispatch
 def model_panels(model: nn.Module, example: Any) -> list[Panel]:
-    """Return the panels of every step of a model."""
+    """Return the panels of every step of a model; raise `Misuse` for models of users."""
     raise Misuse(f"number by number knows the models of this package, and not {type(model).__name__}")
 
 
@@ -169,7 +173,7 @@ model_panels.register(OwnLanguageModel, model_panels.dispatch(object))
 
 
 def is_known(model: nn.Module) -> bool:
-    """Return whether the steps of a model are known here."""
+    """Return whether `model_panels` supports the class of a model."""
     return model_panels.dispatch(type(model)) is not model_panels.dispatch(object)
 
 
@@ -186,7 +190,7 @@ def _encoder_panels(embed: nn.Module, path: str, encoder: Encoder, acts: Activat
 
 @model_panels.register
 def translator_panels(model: Seq2Seq, example: Example) -> list[Panel]:
-    """The source first, at its last token; then what is written."""
+    """Return the panels of the source, at its last token, then those of the target."""
     of_source = replace(example.acts, path="encoder")
     of_source = replace(of_source, layer=min(of_source.layer, layer_count(model.encoder, of_source) - 1))
     source = Source(Memory(of_source.tensor("output"), example.inputs[1]), of_source.tokens)
@@ -206,7 +210,7 @@ def predictor_panels(model: Predictor, example: Example) -> list[Panel]:
     seen = example.acts.seen
     if _convolutions(model) is None:
         acts = example.at_position("encoder", example.acts.tokens)
-    else:  # the position is that of a cell of the first convolution
+    else:  # The chosen position is a cell of the first convolution, not a token of the encoder.
         cells = [f"cell {cell}" for cell in range(seen["encoder.input"].shape[1])]
         acts = replace(example, position=None).at_position("encoder", cells)
     if (image := capability(model.embed, CutsImages)) is not None:
@@ -235,13 +239,13 @@ def bag_predictor_panels(model: BagPredictor, example: Example) -> list[Panel]:
 
 
 def vectors_panel(embed: nn.Module, acts: Activations) -> Panel:
-    """Show what the tokens become before any layer."""
+    """Return the panel of the vectors before the first layer."""
     formula = EMBEDDINGS.get(type(embed), lambda embed: "x")(embed)
     return acts.panel(Step("Vectors", acts["vectors"], formula))
 
 
 def _next_panels(head: nn.Linear, acts: Activations, outputs: Sequence[str]) -> list[Panel]:
-    """The scores of the token that follows the chosen one."""
+    """Return the panels of the scores of the token that follows the chosen one."""
     x, scores = acts.tensor("output")[:, acts.at], array(acts.seen["logits"][0, acts.at])
     return [
         *head_panels(head, x, outputs, acts.beside([acts.tokens[acts.at]]), "x"),
@@ -253,7 +257,7 @@ def _next_panels(head: nn.Linear, acts: Activations, outputs: Sequence[str]) -> 
 
 
 def encoder_panels(encoder: Encoder, acts: Activations) -> list[Panel]:
-    """Show the chosen layer of an encoder, and its output unless the layer ends with it."""
+    """Return the panels of the chosen layer of an encoder, and its output unless the layer includes it."""
     count = layer_count(encoder, acts)
     check_index("layer", acts.layer, count)
     note = f"Layers 0 to {count - 1}; shown is layer {acts.layer}." if count > 1 else ""
@@ -297,7 +301,7 @@ def identity_layer_panels(encoder: IdentityEncoder, acts: Activations) -> Layer:
 
 @layer_panels.register
 def recurrent_layer_panels(encoder: RecurrentEncoder, acts: Activations) -> Layer:
-    return recurrent_panels(encoder, acts), False  # they show the step at one token
+    return recurrent_panels(encoder, acts), False  # The panels only show the step at one token.
 
 
 @layer_panels.register
@@ -306,15 +310,15 @@ def decoder_layer_panels(encoder: RecurrentDecoder, acts: Activations) -> Layer:
 
 
 def layer_count(encoder: Encoder, acts: Activations) -> int:
-    """Return the number of layers; `layers_of` also lists the input of the first."""
+    """Return the number of layers of an encoder."""
     return len(layers_of(acts.seen, encoder, acts.path)) - 1
 
 
-# --- the end of a model: pooling, the head, scores and probabilities; and the bag of words ---
+# --- pooling, the head, scores and probabilities; the bag of words ---
 
 
 def pool_panels(pool: nn.Module, acts: Activations, real: Bool[Array, "T"]) -> Iterator[Panel]:
-    """Show how one vector is made of all those that are not padding."""
+    """Yield the panels of pooling; `real` marks the tokens that are not padding."""
     x = acts["input"][real]
     tokens = [token for token, there in zip(acts.tokens, real, strict=True) if there]
     first = [number(value) for value in x[:, 0]]
@@ -337,11 +341,11 @@ def pool_panels(pool: nn.Module, acts: Activations, real: Bool[Array, "T"]) -> I
 def bag_panels(
     bag: BagOfWords, ids: Int[Tensor, "1 T"], mask: Bool[Tensor, "1 T"] | None, acts: Activations
 ) -> list[Panel]:
-    """How often each word (or run of words) is there, what that counts, and the sum of the rows it picks."""
+    """Return the counts and weights of the words or n-grams of a text, and the weighted sum of their rows."""
     features, real = bag.features(ids, mask)
     weights = array(bag.weights(features, real)[0])
     first: dict[int, int] = {}
-    """Every feature once, by its row of the table: where it stands first."""
+    """Position of the first occurrence of each feature, by its row in the table."""
     for place in torch.nonzero(real[0]).flatten().tolist():
         first.setdefault(int(features[0, place]), place)
     rows, places = list(first), list(first.values())
@@ -373,7 +377,7 @@ def bag_panels(
 def head_panels(
     head: nn.Module, x: Float[Tensor, "1 d"], names: Sequence[str], acts: Activations, letter: str = "s"
 ) -> Iterator[Panel]:
-    """Every layer of a head, from a vector to scores; `letter`: what formulas call the vector."""
+    """Yield the panels of every layer of a head, from a vector to scores; `letter` denotes the vector in formulas."""
     layers = _layers_of(head)
     for place, (title, layer) in enumerate(layers):
         out = layer(x)
@@ -401,7 +405,7 @@ def _layer_step(
 def scores_panel(
     layer: nn.Linear, x: Vector, scores: Vector, names: Sequence[str], acts: Activations, letter: str
 ) -> Panel:
-    """A score for each answer; of many, the highest."""
+    """Return the score of each answer; if there are too many to show, the highest ones in descending order."""
     count = len(scores)
     many = count > acts.shown
     order = np.argsort(-scores, kind="stable")[: acts.shown] if many else np.arange(count)
@@ -421,7 +425,10 @@ def scores_panel(
 
 
 def _layers_of(head: nn.Module) -> list[tuple[str, Callable[[Tensor], Tensor]]]:
-    """The layers one after the other, with a name each, a non-linearity with its own; dropout does nothing here."""
+    """Return the layers and activation functions of a head in order, each with its name.
+
+    Dropout is left out: it does nothing in evaluation mode.
+    """
     if isinstance(head, nn.Sequential):
         return [pair for part in head for pair in _layers_of(part)]
     if isinstance(head, nn.Dropout | nn.Identity):
@@ -438,7 +445,10 @@ def _layers_of(head: nn.Module) -> list[tuple[str, Callable[[Tensor], Tensor]]]:
 
 
 def answer_panel(scores: Vector, names: Sequence[str], acts: Activations, title: str = "Probabilities") -> Panel:
-    """Return the probabilities of scores. One score and two names: logistic; one score and no name: a number."""
+    """Return the probabilities of scores.
+
+    A single score is a logit of the second class if there are two names. Otherwise it is a predicted number.
+    """
     if len(scores) == 1 and len(names) != 2:
         return acts.panel(Step("The answer", {"y": scores}, "y, in spreads above the mean"))
     if len(scores) == 1:
@@ -464,7 +474,7 @@ def answer_panel(scores: Vector, names: Sequence[str], acts: Activations, title:
 
 
 def _convolutions(model: nn.Module) -> ConvolutionStack | None:
-    """Return the convolutions over an image, whose cells are too many to be listed."""
+    """Return the convolutions that cut the images of a model; None if it reads no images or cuts patches."""
     reader = capability(model, PoolsTokens)
     image = None if reader is None else capability(getattr(model, "embed", None), CutsImages)
     return None if image is None else convolutions_in(image.cut)
