@@ -1,1 +1,1 @@
-"""The views of a run: what each is called, what it needs, how it is made."""
+"""The views of a run, one module per view, and their registry."""

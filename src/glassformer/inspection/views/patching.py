@@ -1,5 +1,6 @@
-"""Activation patching: the vector that one text has after a layer, at one token, is put into the pass over another. If
-the answer changes with it, what decided was there.
+"""Activation patching: insert the vector of one text, after a layer and at a token, into the pass over another text.
+
+If the answer changes to that of the first text, this vector carries the information that decides it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,31 +31,34 @@ from glassformer.tasks.answers import Classes
 from glassformer.text.display import quoted
 
 BATCH_TOKENS = 2**14
-"""Of the passes that are made together."""
+"""Maximum number of tokens in a batch of patched passes."""
 ROUNDING = 1e-5
-"""Log-probabilities that differ by no more are equal."""
+"""Log-probabilities that differ by at most this much count as equal."""
 MAX_NUMBERED_TOKENS = 24
-"""Tokens up to which shares are written into the cells."""
+"""Maximum number of tokens for which the cells of the grid show their numbers."""
 MIN_SHARE, MIN_CARRYING_SHARE = 0.01, 0.5
-"""A share below this is none to speak of; from this on a vector carries the answer."""
+"""Minimum share to report, and minimum share at which a vector carries the answer."""
 ROUNDED_SHARE = 0.0005
-"""A share below this is rounding."""
+"""Shares below this are rounding errors and are set to 0."""
 
 
 def has_patches(loaded: Loaded) -> bool:
-    """Return whether a run reads tokens with layers that are known, and answers with one of several probabilities."""
+    """Return whether a run reads tokens, has known layers, and predicts a distribution of tokens or classes."""
     chooses = loaded.capability(PredictsNext) is not None or classes_of(loaded) is not None
     return chooses and loaded.tokenizer is not None and loaded.capability(LayerOutputs) is not None
 
 
 def classes_of(loaded: Loaded) -> Classes | None:
-    """Return the classes among which a classifier chooses."""
+    """Return the classes of a classifier; None for other runs."""
     return loaded.answers if isinstance(loaded.answers, Classes) else None
 
 
 def restored(loaded: Loaded, a: ModelInput, b: ModelInput, answer: int) -> tuple[list[str], Float[Array, "L T"]]:
-    """By layer and token: how much of the difference of the answer's log-probability between the two texts is there, if
-    that token has the vector of `b` in the pass over `a`. All of it is 1.
+    """Return the names of the layers, and the share of the answer that each vector of `b` restores in `a`.
+
+    The answer's log-probability differs between the texts. A share is the part of this difference that appears when one
+    token of `a` gets the vector of `b` after one layer; 1 is the whole difference. All shares are 0 if the
+    log-probabilities are equal.
     """
     states = _states(loaded, a, b)
     before, there = (chances_of(loaded, one.inputs)[0, answer] for one in (a, b))
@@ -68,7 +72,7 @@ def restored(loaded: Loaded, a: ModelInput, b: ModelInput, answer: int) -> tuple
 
 @torch.inference_mode()
 def chances_of(loaded: Loaded, inputs: Sequence[Any]) -> Float[Tensor, "B V"]:
-    """Return the log-probabilities of the token after the last one, or of the classes."""
+    """Return the log-probabilities of the next token after the last one, or of the classes."""
     if (writer := loaded.capability(PredictsNext)) is not None:
         return writer.head(writer.features(*inputs)[:, -1]).float().log_softmax(-1)
     scores = loaded.model(*inputs).float()
@@ -79,7 +83,7 @@ def chances_of(loaded: Loaded, inputs: Sequence[Any]) -> Float[Tensor, "B V"]:
 
 @torch.inference_mode()
 def layer_states(model: nn.Module, inputs: Sequence[Any]) -> list[dict[str, Tensor]]:
-    """What a text has before the first layer and after each, by the names that it is captured by: for `replace`."""
+    """Return the tensors before the first layer and after each layer, by the names that `intervene` accepts."""
     known = capability(model, LayerOutputs)
     if known is None or capability(model, HasDecoder) is not None:
         raise Misuse(f"{type(model).__name__} has no one encoder whose layers could be patched")
@@ -90,7 +94,7 @@ def layer_states(model: nn.Module, inputs: Sequence[Any]) -> list[dict[str, Tens
 
 
 def reading_place(model: nn.Module, tokens: int) -> int | None:
-    """Return the position of the one token that the answer is read from; None: it is read from all tokens."""
+    """Return the position of the token from which the answer is computed; None if all tokens contribute."""
     if capability(model, PredictsNext) is not None:
         return tokens - 1
     reader = capability(model, PoolsTokens)
@@ -111,7 +115,7 @@ def _states(loaded: Loaded, a: ModelInput, b: ModelInput) -> list[dict[str, Tens
 def _patched(
     loaded: Loaded, inputs: Sequence[Any], states: Mapping[str, Tensor], chosen: Bool[Tensor, "R T"]
 ) -> Float[Tensor, "R V"]:
-    """For each row the log-probabilities of the answers, if these tokens have those states."""
+    """Return the log-probabilities of the answers per row, where the `chosen` tokens of the row have other states."""
     found = []
     for some in torch.split(chosen, max(1, BATCH_TOKENS // chosen.shape[1])):
         may_stop()
@@ -155,8 +159,10 @@ def patching_view(
     chances: tuple[float, float],
     reads: int | None = None,
 ) -> View:
-    """`chances`: the probability of the answer to the first text, and to the second; `reads`: the position of the one
-    token that the answer is read from.
+    """Return a grid of the shares and a table of the answer's probabilities.
+
+    `chances` holds the probability of the answer in the first and in the second text. `reads` is the position of the
+    token from which the answer is computed; None if all tokens contribute.
     """
     shares = np.where(np.abs(shares) < ROUNDED_SHARE, 0, shares)
     first, second = map(three, chances)
@@ -184,12 +190,12 @@ def patching_view(
 
 
 def _carries(shares: Float[Array, "L T"], columns: Sequence[str], layers: Sequence[str], reads: int | None) -> str:
-    """Return the last layer after which a token other than the one that is read still carries the answer."""
+    """Return a sentence about the last layer after which a token other than `reads` still carries the answer."""
     if not shares.any():
         return "No vector changes the answer"
     elsewhere = shares.copy()
     if reads is not None:
-        elsewhere[:, reads] = 0.0  # all of it must arrive there
+        elsewhere[:, reads] = 0.0  # The whole answer arrives at this token in any case.
     start = int(len(layers) > 1)
     inside, names = elsewhere[start:], layers[start:]
     if inside.max() < MIN_SHARE:

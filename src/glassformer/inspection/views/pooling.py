@@ -1,4 +1,4 @@
-"""How the vectors of a text become one: how much of it each token gives."""
+"""Pooling weights: the share of each token in the single vector of a text."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,11 +24,11 @@ from glassformer.text.display import quoted
 Weights = Float[Array, "T"]
 
 POOL_TEXTS: Mapping[str, str] = wording("pools")
-"""What each pool does, in words."""
+"""Description of each pool."""
 EQUAL_SHARE = 1e-6
-"""Weights that differ by no more than this share of the largest are equal."""
+"""Weights that differ by at most this share of the largest weight count as equal."""
 MAX_ROWS = 12
-"""Tokens in the table."""
+"""Maximum number of tokens in the table."""
 
 
 @register_view("pooling", quick=True, needs=lambda loaded: loaded.capability(PoolsTokens) is not None)
@@ -39,7 +39,7 @@ def pooling(request: LookRequest) -> View:
 
 
 def pool_kind(pool: nn.Module) -> str:
-    """Return the name of a pool of this package."""
+    """Return the name of a pool of this package; raise `Misuse` for a user's own pool."""
     if (known := capability(pool, KnownPool)) is None:
         names = ", ".join(FUNCTIONS)
         raise Misuse(f"{type(pool).__name__} is none of the pools that can be looked at: {names}, attention")
@@ -49,9 +49,9 @@ def pool_kind(pool: nn.Module) -> str:
 def pooling_weights(
     pool: nn.Module, states: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None
 ) -> Float[Tensor, "B T"]:
-    """How much of the pooled vector comes from each token; padding gives 0.
+    """Return the share of the pooled vector that comes from each token; padding has 0.
 
-    They sum to 1, but for pools in which each token counts whole.
+    The shares sum to 1, except in pools in which every token counts fully, such as `sum` and `flatten`.
     """
     kind = pool_kind(pool)
     real = states.new_ones(states.shape[:2], dtype=torch.bool) if mask is None else mask
@@ -64,8 +64,9 @@ def pooling_weights(
     if kind == "max":
         hidden = states.masked_fill(~real.unsqueeze(-1), -torch.inf)
         taken = (hidden == hidden.amax(1, keepdim=True)) & real.unsqueeze(-1)
-        return (taken / taken.sum(1, keepdim=True).clamp(min=1)).mean(-1).to(states.dtype)  # equal ones share
-    # what is made of all places shows in what is made of this: a 1 at each token, in a column of its own
+        # Tokens with equal maxima share a unit.
+        return (taken / taken.sum(1, keepdim=True).clamp(min=1)).mean(-1).to(states.dtype)
+    # The other pools are linear: pooling one-hot vectors of the positions returns the weight of each position.
     places = torch.eye(states.shape[1], dtype=states.dtype, device=states.device).expand(len(states), -1, -1)
     if kind == "ends":
         return pool(torch.cat([places, places], -1), mask).view(len(states), 2, -1).mean(1)
@@ -74,7 +75,7 @@ def pooling_weights(
 
 @torch.inference_mode()
 def token_weights(model: nn.Module, inputs: Sequence[Any]) -> tuple[Weights, str]:
-    """How much each token of the first example counts, and the name of the pool (or of a bag's weighting)."""
+    """Return the weight of each token of the first example, and the name of the pool or of a bag's weighting."""
     if (bag := capability(model, CountsTokens)) is not None:
         return numbers_of(bag.token_weights(*inputs)[0]), bag.weighting
     if (reader := capability(model, PoolsTokens)) is None:
@@ -84,11 +85,14 @@ def token_weights(model: nn.Module, inputs: Sequence[Any]) -> tuple[Weights, str
 
 
 def pooling_view(tokens: Sequence[str], weights: Weights, how: str, noun: str = "text") -> View:
-    """Return how much each token counts; `how`: the pool's name; `noun`: what the tokens make up."""
+    """Return the weights of all tokens and a table of the largest.
+
+    `how` is the name of the pool; `noun` says what the tokens form, a text or an image.
+    """
     count = len(tokens)
     order = np.argsort(-weights, kind="stable").tolist()
     equal = bool(np.ptp(weights) <= EQUAL_SHARE * np.abs(weights).max())
-    high = max(0.5, float(weights.max()))  # as in attention: small weights look pale
+    high = max(0.5, float(weights.max()))  # As in the attention views, small weights look pale.
     panels: list[Panel] = [
         Tokens(
             title="Weights",

@@ -1,4 +1,4 @@
-"""The views of a run, by name: what somebody asks of one, what each needs of a run, and how it is made."""
+"""Registry of the views of a run: the request, the requirements of each view and the function that makes it."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -28,10 +28,10 @@ from glassformer.rendering.view import View
 from glassformer.text.tokenizer import Tokenizer
 
 OTHER_MODULES = ("inspection.numbers.training", "inspection.numbers.walk", "reporting.report")
-"""Modules outside of this folder that register views."""
+"""Modules outside this folder that register views."""
 
 sentence = partial(read_sentence, __name__)
-"""Return a sentence of the views, from `sentences.toml`, with facts filled in."""
+"""Return a sentence from `sentences.toml`, with facts filled in."""
 
 
 def wording(name: str) -> Any:
@@ -40,19 +40,19 @@ def wording(name: str) -> Any:
 
 
 def leader(name: str, names: Sequence[str], values: ArrayLike, **facts: object) -> str:
-    """Return the sentence about the largest of several values; `sentences.toml` has its wording under `name`."""
+    """Return a sentence about the largest of several values; `name` is its wording in `sentences.toml`."""
     return leading(names, values, wording(name), **facts)
 
 
 HEADS = ("layer", "head", "mode")
-"""Options of what shows attention."""
+"""Options of views that show attention."""
 DECODING = ("translation", "beam")
-"""Options of what shows a translation: what is to be written, or how the translator searches for it."""
+"""Options of views that show a translation: the given translation, or the beam of the search for one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LookRequest(LookOptions):
-    """What somebody asks to look at: a run, some texts, and how."""
+    """A request for a view: a run, some texts, and options."""
 
     loaded: Loaded
     texts: Sequence[Example]
@@ -64,18 +64,18 @@ class LookRequest(LookOptions):
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer of the tokens which are written, or else read."""
+        """The tokenizer of the output, or of the input if the model has only one."""
         return self.loaded.output_tokenizer
 
     @property
     def source_tokenizer(self) -> Tokenizer:
-        """The tokenizer of the tokens which are read."""
+        """The tokenizer of the input."""
         assert self.loaded.tokenizer is not None
         return self.loaded.tokenizer
 
     @property
     def text(self) -> Example:
-        """The one text of a view that takes no more."""
+        """The text of a view that takes exactly one; raises `Misuse` if there are none or several."""
         if not self.texts:
             if self.loaded.config.data.kind == IMAGE:
                 raise Misuse("there is no image to look at: glassformer look RUN IMAGE.png")
@@ -86,7 +86,7 @@ class LookRequest(LookOptions):
 
     @property
     def search(self) -> Search:
-        """How a translation is looked for."""
+        """The beam search for a translation."""
         return Search(Search.beam if self.beam is None else self.beam, self.length_penalty)
 
     @property
@@ -109,13 +109,13 @@ class LookRequest(LookOptions):
 
     @property
     def marks(self) -> set[int]:
-        """START and END, which belong to no text."""
+        """The ids of START and END; empty without a tokenizer."""
         tokenizer = self.loaded.tokenizer
         return set() if tokenizer is None else set(tokenizer.roles.marks)
 
     @property
     def never(self) -> set[int]:
-        """Tokens that are no answer: all that stand for no text, but for END, and rows that no token has."""
+        """Ids that are not an answer: special tokens except END, and rows of the head without a token."""
         model = self.loaded.capability(ScoresTokens)
         assert model is not None
         return set(self.tokenizer.never(model.head.out_features))
@@ -126,30 +126,31 @@ MakeView = Callable[[LookRequest], View]
 
 @dataclass(frozen=True, kw_only=True)
 class ViewKind:
-    """A kind of view: what it shows, what it can be asked, which runs have it, and how it is made."""
+    """A kind of view: its description, options and requirements, and the function that makes it."""
 
     make: MakeView
     shows: str
-    """What one sees, in a few words."""
+    """Short description of the view."""
     options: tuple[str, ...] = ()
-    """The fields of `LookOptions` that mean something to it."""
+    """Fields of `LookOptions` that the view uses."""
     texts: str = "one"
-    """How many it is of: one, several, any number (without any, the validation part), or none."""
+    """Number of texts: `one`, `several`, `none`, or `any` (without a text, some views use the validation set)."""
     quick: bool = False
-    """Made of one text in a moment: part of the page of everything."""
+    """Whether the view takes one text and little time; the page of all views includes it then."""
     needs: Callable[[Loaded], bool] = lambda loaded: True
-    """Whether a run has it."""
+    """Function that returns whether a run has the view."""
     otherwise: str = ""
-    """What to say of a run that has it not, where its other views are no help."""
+    """Message for a run without the view; if it is empty, the message lists the views that the run has."""
 
 
 _REGISTERED: dict[str, ViewKind] = {}
 
 
 def register_view(name: str, **facts: Any) -> Callable[[MakeView], MakeView]:
-    """Make a view known by name: `gf.look(run, view=name)` calls the function that stands below this.
+    """Return a decorator that registers a function as a view: `gf.look(run, view=name)` calls the function.
 
-    `facts`: fields of `ViewKind`. One's own brings at least `shows` along; for ours, that stands in `config.views`.
+    `facts` are fields of `ViewKind`. Views of users need at least `shows`, a short description. The descriptions of the
+    views of this package are in `config.views`.
     """
     own = "shows" in facts
     if own or name not in VIEWS:
@@ -170,12 +171,15 @@ def register_view(name: str, **facts: Any) -> Callable[[MakeView], MakeView]:
 
 
 def _origin(function: Callable[..., Any]) -> tuple[str, str]:
-    """Where a function stands: a cell of a notebook, or a file, that is run again makes the same one anew."""
+    """Return the module and the qualified name of a function.
+
+    A notebook cell or a file that runs again defines the same function, which may replace the earlier one.
+    """
     return function.__module__, getattr(function, "__qualname__", type(function).__qualname__)
 
 
 def _check_own(name: str, facts: Mapping[str, Any]) -> None:
-    """Whether a person's own view can be called so, and what is told of it."""
+    """Raise `ValueError` if the name or the facts of a user's own view are invalid."""
     if not isinstance(name, str) or not re.fullmatch(r"[\w-]+", name):
         raise ValueError(f"a view's name is letters, digits, - and _, not {name!r}")
     if "shows" not in facts:
@@ -192,7 +196,7 @@ def _check_own(name: str, facts: Mapping[str, Any]) -> None:
 
 
 def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of a person's own view; its error becomes one line that names the view."""
+    """Return a function of a user's own view that turns its errors into a line that names the view."""
 
     @wraps(function)
     def guarded(argument: Any) -> Any:
@@ -218,5 +222,5 @@ def all_views() -> dict[str, ViewKind]:
 
 
 def views_of(loaded: Loaded) -> list[str]:
-    """The names of the views that a run has."""
+    """Return the names of the views that a run has."""
     return [name for name, view in all_views().items() if view.needs(loaded)]

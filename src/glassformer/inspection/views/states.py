@@ -1,4 +1,4 @@
-"""What a network holds while it reads: states, cells and gates of recurrent layers, the vectors that others give."""
+"""Hidden states after each token: states, cells and gates of recurrent layers, output vectors of other layers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,18 +23,18 @@ from glassformer.text.display import quoted
 Units = Float[Array, "T d"]
 
 MAX_UNITS = 48
-"""Units shown of a layer."""
+"""Maximum number of units shown of a layer."""
 STATE_NAMES: Mapping[str, str] = wording("states")
-"""What each letter stands for."""
+"""Name of the values that each letter denotes."""
 GATES = set("ifozr")
-"""What lies between 0 and 1; all else has a sign."""
+"""Letters of the gates, whose values are between 0 and 1; all other values have a sign."""
 BOUNDED = GATES | set("gn")
-"""What ends at 1."""
+"""Letters of values whose magnitude is at most 1."""
 
 
 @dataclass(frozen=True)
 class LayerStates:
-    """One layer, one way, after every token: by letter, T×d."""
+    """The values of one layer in one direction after every token, by letter."""
 
     name: str
     values: Mapping[str, Units]
@@ -42,7 +42,7 @@ class LayerStates:
 
 @register_view("states", options=DECODING, quick=True, needs=lambda loaded: has_states(loaded.model))
 def states(request: LookRequest) -> View:
-    """Show the states of the layers that read; of a translator, those of both sides."""
+    """Show the states of the encoder; for a translator, also those of the decoder."""
     example = request.example
     by_side = states_of(request.model, example.inputs)
     if not example.written:
@@ -54,9 +54,10 @@ def states(request: LookRequest) -> View:
 
 @torch.inference_mode()
 def states_of(model: nn.Module, inputs: Sequence[Any]) -> dict[str, list[LayerStates]]:
-    """What each encoder of a model holds of the first example, by its path: `encoder`, and a translator's `decoder`.
+    """Return the states of each encoder of a model for the first example, by its path (`encoder`, `decoder`).
 
-    Recurrent layers: h, with c and gates where they have them, each way by itself; others: the vectors x they give.
+    Recurrent layers have h, and c and gates if the cell has them, for each direction separately. Other layers have
+    their output vectors x.
     """
     encoders = {path: encoder.state_names() for path, encoder in parts_with(model, Encoder)}
     wanted = [
@@ -79,7 +80,10 @@ def has_states(model: nn.Module) -> bool:
 
 
 def states_view(tokens: Sequence[str], layers: Sequence[LayerStates], *, side: str = "", most: int = MAX_UNITS) -> View:
-    """Return grids of units by tokens; of a wide layer, only the units that vary most. `side`: begins the titles."""
+    """Return grids of units by tokens.
+
+    Only the `most` units that vary most are shown of a wide layer. `side` is the prefix of all titles.
+    """
     if not layers:
         raise Misuse("this model has no layers whose states could be looked at")
     pages = [_panels(tokens, layer.values, most, side) for layer in layers]
@@ -90,13 +94,13 @@ def states_view(tokens: Sequence[str], layers: Sequence[LayerStates], *, side: s
 
 
 def most_varying(values: Units, most: int) -> list[int]:
-    """The units whose values vary most over the tokens, in their own order."""
+    """Return the indices of the units whose values vary most over the tokens, in ascending order."""
     order = np.argsort(-values.astype(np.float64).var(0), kind="stable")[:most]
     return sorted(order.tolist())
 
 
 def _panels(tokens: Sequence[str], values: Mapping[str, Units], most: int, side: str) -> list[Panel]:
-    """Return a grid per letter. Grids of one width show the same units, chosen by the first letter."""
+    """Return a grid per letter and a chart of the gates; grids of the same width show the same units."""
     panels: list[Panel] = []
     chosen: dict[int, list[int]] = {}
     for letter, units in values.items():
@@ -126,7 +130,7 @@ def _panels(tokens: Sequence[str], values: Mapping[str, Units], most: int, side:
 
 
 def _takeaway(letter: str, tokens: Sequence[str], units: Units) -> str:
-    """Return the token at which a gate is the most open, or the unit of other values that varies most."""
+    """Return a sentence about the token at which a gate is most open, or about the unit that varies most."""
     if letter in GATES:
         return leader("most open token", list(map(quoted, tokens)), units.mean(1))
     reach = np.ptp(units, 0)

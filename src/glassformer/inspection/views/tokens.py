@@ -1,4 +1,4 @@
-"""How a text becomes tokens, merge by merge, and how it becomes what a language model learns from."""
+"""Tokenization of a text, merge by merge, and the training pairs that a language model learns from it."""
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
@@ -12,7 +12,7 @@ from glassformer.text.analysis import Merge, learned_merges, merges_of
 from glassformer.text.display import cut, visible
 
 FIRST = 30
-"""Merges of the whole tokenizer that are shown."""
+"""Maximum number of learned merges that are shown."""
 
 
 @register_view("merges", needs=lambda loaded: loaded.tokenizer is not None and loaded.tokenizer.kind == "bpe")
@@ -27,14 +27,15 @@ def pairs(request: LookRequest) -> View:
     is_whole = len(example.ids) == len(tokenizer.encode(example.text)) + (tokenizer.start is not None)
     end = (
         [] if tokenizer.end is None or not is_whole else [tokenizer.shown(tokenizer.end)]
-    )  # a text that is cut goes on
+    )  # A truncated text does not end here.
     return pairs_view([*example.tokens, *end], between=" " if tokenizer.kind == "word" else "")
 
 
 def merges_view(text: str, steps: Sequence[Merge], learned: Sequence[tuple[str, str]]) -> View:
-    """A text after every merge, and the first of all merges that were learned. Merges count from 1, in their order."""
+    """Return the pieces of a text after every merge, and the first merges of the tokenizer, numbered from 1."""
     bytes_of = _bytes_of(steps)
-    tokens = [place for place, count in enumerate(bytes_of[-1]) for _ in range(count)]  # of each byte, in the end
+    # The final token of each byte.
+    tokens = [place for place, count in enumerate(bytes_of[-1]) for _ in range(count)]
     spans = [list(zip([0, *accumulate(counts)], counts, strict=False)) for counts in bytes_of]
     merged = [[place for place, span in enumerate(line) if span not in before] for before, line in pairwise(spans)]
     first = [(rank, _joined(pair), visible("".join(pair))) for rank, pair in enumerate(learned[:FIRST], 1)]
@@ -60,7 +61,7 @@ def merges_view(text: str, steps: Sequence[Merge], learned: Sequence[tuple[str, 
 
 
 def _bytes_of(steps: Sequence[Merge]) -> list[list[int]]:
-    """How many bytes each piece holds, at every step: a piece that was not there before is two that were."""
+    """Return the number of bytes of each piece, at every step; a new piece joins two earlier ones."""
     counts = [[1] * len(steps[0].ids)]
     for earlier, later in pairwise(steps):
         old = iter(zip(earlier.ids, counts[-1], strict=True))
@@ -83,7 +84,7 @@ def _joined(pair: tuple[str, str]) -> str:
 
 
 def pairs_view(tokens: Sequence[str], *, between: str = "") -> View:
-    """Return what a language model learns from one sentence."""
+    """Return a table of the training pairs of one sentence: a prefix and the token that follows it."""
     pairs = training_pairs(tokens, between)
     rows = [(number, prefix, visible(answer)) for number, (prefix, answer) in enumerate(pairs, 1)]
     made = f"{counted(len(tokens), 'token')} make {counted(len(pairs), 'training pair')}"
