@@ -1,14 +1,15 @@
-"""Which tokens decided: how much each of them spoke for an answer, found in two ways that need not agree.
+"""Attribution: how much each token supports an answer, by two methods that need not agree.
 
-Gradient × input: Σ ∂score/∂x ⊙ x over the vector x of a token, as the encoder reads it. Leave-one-out: the score of the
-whole, less the score without the token. Both are in the unit of the score.
+Gradient × input is Σ ∂score/∂x ⊙ x over the vector x of a token at the input of the encoder. Leave-one-out is the score
+of the whole example minus the score without the token. Both have the unit of the score.
 
-A bag of words gives every token a share of its sums, and both ways take that share. With a linear head they are equal;
-with counts of single words, a text without the token scores exactly that much less. TF-IDF would also weigh the other
-words anew, for the text has become shorter: here they keep their weights.
+In a bag of words, every token has a share of the sums, and both methods attribute this share. They are equal with a
+linear head. With counts of single words, removing the token from the text lowers the score by exactly this amount. With
+TF-IDF it would also change the weights of the other words, because the text becomes shorter. Leave-one-out keeps these
+weights.
 
-Left out: words are removed. A number is put at its mean, a category at a value that training did not see, the pixels of
-a patch at the mean colour: to a model, all of these are 0.
+Leave-one-out removes words. It sets a number to its mean, a category to an unknown value, and the pixels of a patch to
+the mean colour: all of these are 0 for the model.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -43,27 +44,29 @@ from glassformer.rendering.view import View
 from glassformer.text.display import bare, quoted
 
 Inputs = tuple[Any, ...]
-"""What a model is called with."""
+"""Positional arguments of a model."""
 
 BATCH_EXAMPLES = 64
-"""Examples, each without one of its parts, that go through a model together."""
+"""Maximum number of variants of an example in a batch."""
 Which = int | Sequence[int] | None
-"""What is explained: a class; the next token, or those after each of the last tokens; None: a regressor's number."""
+"""The output to explain: a class, the next token, or one token after each of the last ones; None for regression."""
 Shares = Float[Array, "T"]
 Matrix = Float[Array, "T S"]
 
 METHODS = ("gradient × input", "leave-one-out")
 MAX_ROWS = 12
-"""Tokens in the table."""
+"""Maximum number of tokens in the table."""
 ROUNDING = 1e-3
-"""Two ways that differ by no more than this share of the largest are one: a small share of a large score is rounded."""
+"""The methods count as identical if they differ by at most this share of the largest value, to allow for rounding."""
 
 
 def score_of(scores: Tensor, which: Which) -> Float[Tensor, "B"]:
-    """What is explained, of the scores that a model gives.
+    """Return the explained score of each example from the scores of a model.
 
-    A class: its score above the mean of the others'. Where two share one output it is that of class 1, and class 0 has
-    its opposite. Tokens: the sum of their log-probabilities, the last of them after the last token.
+    - Class: its score minus the mean score of the other classes. If two classes share one output, the output is the
+      score of class 1 and its negative that of class 0.
+    - Tokens: the sum of their log-probabilities; the last one follows the last token of the input.
+    - Regression: the predicted number.
     """
     if scores.dim() == 3:
         ids = torch.tensor(_tokens(which), device=scores.device)
@@ -77,9 +80,10 @@ def score_of(scores: Tensor, which: Which) -> Float[Tensor, "B"]:
 
 
 def gradient_times_input(model: nn.Module, inputs: Inputs, which: Which) -> Shares:
-    """The share of each vector that the encoder reads (a translator's: of the source), of the first example.
+    """Return gradient × input for each vector that the encoder reads of the first example.
 
-    A row that is read as one vector has a number for each column, an image that is has one for each pixel.
+    A model that reads a table row as a single vector has a value per column; one that reads an image as a single vector
+    has a value per pixel.
     """
     with _gradients():
         if (bag := capability(model, CountsTokens)) is not None:
@@ -95,7 +99,7 @@ def gradient_times_input(model: nn.Module, inputs: Inputs, which: Which) -> Shar
 
 
 def translation_gradients(model: nn.Module, inputs: Inputs, answers: Sequence[int]) -> tuple[Matrix, Matrix]:
-    """What every token of the source gave each answer's log-probability (T×S), and every one written (T×T)."""
+    """Return gradient × input of each answer's log-probability, for the source tokens (T×S) and output tokens (T×T)."""
     (_, encoder), (_, decoder) = parts_with(model, Encoder)
     with _gradients(), _cut_loose(encoder) as source, _cut_loose(decoder) as target:
         logs = model(*_fresh(inputs))[0].log_softmax(-1)
@@ -111,9 +115,10 @@ def translation_gradients(model: nn.Module, inputs: Inputs, answers: Sequence[in
 
 @torch.inference_mode()
 def leave_one_out(model: nn.Module, inputs: Inputs, which: Which, *, stay: Collection[int] = ()) -> Shares:
-    """What the score loses without each of what `gradient_times_input` counts; NaN where nothing was left out.
+    """Return the loss of score without each part of the first example; NaN for parts that are not left out.
 
-    Words are removed, but for those whose ids `stay` (START, END); columns and patches are put at 0, their mean.
+    The parts are those of `gradient_times_input`. Words are removed unless their ids are in `stay` (START, END).
+    Columns and patches are set to 0, their mean.
     """
     if (bag := capability(model, CountsTokens)) is not None:
         states = bag.token_states(*inputs)[0][:1]
@@ -123,7 +128,7 @@ def leave_one_out(model: nn.Module, inputs: Inputs, which: Which, *, stay: Colle
     whole = score_of(model(*inputs), which)[0]
     out = whole.new_full((parts_of(model, inputs),), torch.nan)
     last = None
-    if capability(model, PredictsNext) is not None:  # only what stands before the tokens that are explained
+    if capability(model, PredictsNext) is not None:  # Only tokens before the explained ones are left out.
         before = len(out) - len(_tokens(which))
         last = before + 1 if before > 0 else 0
     for places, changed in without_each(model, inputs, stay=stay, last=last):
@@ -132,23 +137,23 @@ def leave_one_out(model: nn.Module, inputs: Inputs, which: Which, *, stay: Colle
 
 
 MIN_COUNTED_SHARE = 0.05
-"""A token counts in a way if its share is no less than this part of that way's largest."""
+"""A token counts in a method if the magnitude of its share is at least this fraction of the method's largest one."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Two ways compared over what was left out."""
+    """Comparison of the two methods over the parts that were left out."""
 
     both: list[int]
-    """The tokens that count in both ways."""
+    """Tokens that count in both methods."""
     opposed: list[int]
-    """Those of them that speak for the answer in one way and against it in the other."""
+    """Tokens of `both` that support the answer in one method and oppose it in the other."""
     order: float
-    """The rank correlation of their sizes, whatever their signs: 1 where both ways name the tokens in one order."""
+    """Rank correlation of the magnitudes; 1 if both methods rank the tokens in the same order."""
 
 
 def agreement(gradient: Shares, left_out: Shares) -> Agreement | None:
-    """Whether the two have the same signs and the same order; None: too few tokens to tell."""
+    """Return how far the methods agree in signs and order; None for fewer than three tokens or constant values."""
     known = np.flatnonzero(np.isfinite(left_out))
     pairs = np.stack([gradient, left_out])[:, known].astype(np.float64)
     if pairs.shape[1] < 3 or (pairs.std(1) <= 1e-12 * np.abs(pairs).max(1)).any():
@@ -162,12 +167,12 @@ def agreement(gradient: Shares, left_out: Shares) -> Agreement | None:
 
 
 def _ranks(values: Float[Array, "N"]) -> Float[Array, "N"]:
-    """The place of each in order; equal ones share theirs."""
+    """Return the rank of each value; equal values have the mean of their ranks."""
     return (values[:, None] > values).sum(1) + ((values[:, None] == values).sum(1) - 1) / 2
 
 
 def _place(model: nn.Module) -> nn.Module:
-    """Return the encoder that reads the vectors, or the table of a user's own model that makes them."""
+    """Return the encoder that reads the word vectors, or the embedding table of a user's own model."""
     for _, encoder in parts_with(model, Encoder):
         return encoder
     table = next((module for module in model.modules() if isinstance(module, nn.Embedding)), None)
@@ -178,14 +183,17 @@ def _place(model: nn.Module) -> nn.Module:
 
 @contextmanager
 def _gradients() -> Iterator[None]:
-    """Gradients of a model that is in use: cuDNN's recurrent layers would give them in training only."""
+    """Enable gradients of a model in evaluation mode; cuDNN is off because its recurrent layers need training mode."""
     with torch.inference_mode(False), torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
         yield
 
 
 @contextmanager
 def _cut_loose(place: nn.Module) -> Iterator[list[Tensor]]:
-    """The vectors that pass here, as tensors at which gradients end."""
+    """Replace the vectors that a module reads by leaf tensors with gradients, and yield the list that holds them.
+
+    For an embedding table these are the vectors that it returns.
+    """
     leaves: list[Tensor] = []
 
     def loose(x: Tensor) -> Tensor:
@@ -201,7 +209,7 @@ def _cut_loose(place: nn.Module) -> Iterator[list[Tensor]]:
 
 
 def _fresh(inputs: Inputs) -> Inputs:
-    """Tensors from inference mode cannot be kept for a gradient; copies can."""
+    """Return copies of the inputs: tensors from inference mode cannot be saved for a backward pass."""
     return tuple(part.clone() if isinstance(part, Tensor) else part for part in inputs)
 
 
@@ -210,11 +218,11 @@ def _tokens(which: Which) -> list[int]:
     return [which] if isinstance(which, int) else list(which)
 
 
-# --- occlusion: an example without each of its parts in turn, without a word, a column, a patch ---
+# --- occlusion: an example without each of its parts (words, columns, patches) in turn ---
 
 
 def parts_of(model: nn.Module, inputs: Inputs) -> int:
-    """Return how many parts an example has: columns, then patches, then words."""
+    """Return the number of parts of an example: columns, patches and words."""
     return len(_cells(model, inputs)) + (inputs[0].shape[1] if _reads_words(model) else 0)
 
 
@@ -237,7 +245,7 @@ def _cells(model: nn.Module, inputs: Inputs) -> list[Cell]:
 def without_each(
     model: nn.Module, inputs: Inputs, *, stay: Collection[int] = (), last: int | None = None
 ) -> Iterator[tuple[list[int], Inputs]]:
-    """Yield batches of the first example without one of its parts each, and the numbers of these parts.
+    """Yield batches of variants of the first example, each without one part, and the indices of these parts.
 
     Words whose ids are in `stay`, words from position `last` on, and padding are not removed.
     """
@@ -251,7 +259,7 @@ def without_each(
 
 
 def staying(tokens: Tensor, stay: Collection[int]) -> Tensor:
-    """Which tokens of the first example are among those."""
+    """Return a mask of the tokens of the first example whose ids are in `stay`."""
     return torch.isin(tokens[0], torch.tensor(list(stay), dtype=tokens.dtype, device=tokens.device))
 
 
@@ -274,7 +282,7 @@ def _variants(
 
 
 def _removed(inputs: Inputs, place: int) -> Inputs:
-    """The inputs without this token; without its only one, a text is padding alone."""
+    """Return the inputs without one token; a text of a single token becomes padding."""
     tokens, mask, *more = (*inputs, None) if len(inputs) == 1 else inputs
     if tokens.shape[1] == 1:
         return tokens, torch.zeros_like(tokens, dtype=torch.bool), *more
@@ -285,18 +293,18 @@ def _removed(inputs: Inputs, place: int) -> Inputs:
 
 @dataclass(frozen=True)
 class Explained:
-    """The output that is explained."""
+    """The output to explain."""
 
     index: int | None
-    """Its place among the outputs; None: the only one, a number."""
+    """Index of the output; None for a translation or a single number."""
     answer: str
     score: str
-    """The score in words."""
+    """Description of the score."""
     probability: float | None = None
 
 
 def _has_answer(loaded: Loaded) -> bool:
-    """Whether a run has one answer to an example, whose score can be explained."""
+    """Return whether a run has one answer per example and its score can be explained."""
     family = loaded.family
     answers = family.labels_examples or has_lens(loaded)
     return family.is_trained and family.text_loss and answers
@@ -329,7 +337,7 @@ def attribution(request: LookRequest) -> View:
 
 @singledispatch
 def explained_output(family: Family, loaded: Any, request: LookRequest) -> Explained:
-    """Return the output to explain: the token that a model expects next, or the class or number that it predicts."""
+    """Return the output to explain: the likeliest next token, or the predicted class or number."""
     if family.labels_examples:
         return Explained(None, "its score", sentence("score: number"))
     likeliest = next_of(request.model, request.example.inputs, most=1, never=request.never)
@@ -355,9 +363,9 @@ def explained_prediction(family: LabellingFamily, loaded: LoadedPredictor, reque
 def attribution_view(
     tokens: Sequence[str], gradient: Shares, left_out: Shares, output: Explained, grid: tuple[int, int] | None = None
 ) -> View:
-    """Show how much each token supports or opposes an answer, each way on its own scale, and the strongest tokens.
+    """Return how much each token supports or opposes an answer, and a table of the strongest tokens.
 
-    `grid`: rows and columns of patches if the tokens are the patches of an image.
+    Each method has its own scale. `grid` holds the numbers of rows and columns if the tokens are parts of an image.
     """
     values = (gradient, left_out)
     rows = [
@@ -391,7 +399,7 @@ def from_each(title: str, values: Matrix, output: Sequence[str], inputs: Sequenc
 
 
 def _way(title: str, shares: Shares, note: str, tokens: Sequence[str], grid: tuple[int, int] | None) -> Panel:
-    """The shares over the text, or over the cells of an image."""
+    """Return the shares of one method over the tokens of a text or the cells of an image."""
     shown = np.nan_to_num(shares)
     if grid is None:
         takeaway = _strongest(list(map(quoted, tokens)), shown)
@@ -403,7 +411,7 @@ def _way(title: str, shares: Shares, note: str, tokens: Sequence[str], grid: tup
 
 
 def _strongest(names: Sequence[str], shares: Shares) -> str:
-    """Return which part has the largest share, and whether it supports the answer or opposes it."""
+    """Return a sentence about the part with the largest share, which supports or opposes the answer."""
     if not shares.any():
         return "No token supports or opposes it"
     largest = float(shares[np.abs(shares).argmax()])
@@ -413,7 +421,7 @@ def _strongest(names: Sequence[str], shares: Shares) -> str:
 
 
 def _agreement(tokens: Sequence[str], gradient: Shares, left_out: Shares) -> str:
-    """Return how far the two ways agree; nothing where there are too few tokens to tell."""
+    """Return a sentence about the agreement of the methods; empty if there are too few tokens."""
     both = agreement(gradient, left_out)
     if both is None:
         return ""

@@ -1,4 +1,4 @@
-"""The model as a diagram: from its modules, not from its name; with a text, what passes through every brick."""
+"""Diagram of a model, built from its modules; with a text, it shows the output of every brick."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ from glassformer.rendering.panels import Brick, Diagram
 from glassformer.rendering.view import View
 
 MAX_CELLS = 64
-"""Rows and columns of what a brick gave."""
+"""Maximum number of rows and columns in the picture of a brick's output."""
 KIND_NAMES = {"head": "The head", "embedding": "The embedding", "pool": "The pool", "other": "All else"}
 
 
@@ -59,7 +59,11 @@ SOURCE: Axes = (("S", None),)
 def diagram_of(
     model: nn.Module, inputs: Sequence[Any] = (), tokens: Sequence[str] = (), written: Sequence[str] | None = None
 ) -> Diagram:
-    """The diagram of a model; `inputs`: of the text that passes through it, `tokens` and `written` its words."""
+    """Return the diagram of a model.
+
+    With `inputs`, the bricks show their outputs, otherwise their weights. `tokens` and `written` are the input tokens
+    and a translator's output tokens.
+    """
     plan = plan_of(model)
     given = record(model, plan, inputs) if inputs else {}
     lengths = lengths_of(plan, given, inputs)
@@ -83,7 +87,7 @@ def diagram_of(
 
 
 def plan_of(model: nn.Module) -> Plan:
-    """Return the parts of a model; of a user's own model, a box for each of its modules."""
+    """Return the parts of a model; a user's own model has a box for each of its modules."""
     plan = Plan(model)
     plan.add("answer", describe_model(model, plan), "data")
     return plan
@@ -91,7 +95,7 @@ def plan_of(model: nn.Module) -> Plan:
 
 @register_view("diagram", options=DECODING, texts="any", quick=True)
 def diagram(request: LookRequest) -> View:
-    """With a text, what it becomes in every brick; without one, the weights."""
+    """Show the model with the outputs of its bricks for a text, or with its weights if there is no text."""
     panel = diagram_of(request.model)
     if request.texts:
         example = request.example
@@ -101,7 +105,7 @@ def diagram(request: LookRequest) -> View:
 
 
 def _heaviest(panel: Diagram) -> str:
-    """Return which kind of brick holds most of the parameters."""
+    """Return a sentence about the kind of brick that holds most of the parameters."""
     weights = Counter[str]()
     for brick in panel.bricks:
         weights[KIND_NAMES.get(brick.kind, brick.kind.capitalize())] += brick.parameters
@@ -111,12 +115,15 @@ def _heaviest(panel: Diagram) -> str:
     return leader("holds most", list(weights), list(weights.values()), share=share)
 
 
-# --- whole models: each function adds the parts and returns what the model answers ---
+# --- whole models: each function adds the parts and returns the title of the model's answer ---
 
 
 @singledispatch
 def describe_model(model: nn.Module, plan: Plan) -> str:
-    """Add a box for each module of a user's own model."""
+    """Add the parts of a model and return the title of its answer.
+
+    A user's own model has a box for each of its modules.
+    """
     plan.start_lane("input", "input", TEXT)
     describe_children(model, plan, "")
     return "answer"
@@ -192,13 +199,13 @@ def describe_bag_predictor(model: BagPredictor, plan: Plan) -> str:
 
 @describe.register
 def describe_encoder(encoder: Encoder, plan: Plan, path: str) -> None:
-    """One of a person's own: a box for each of its layers."""
+    """Add a box for each layer of a user's own encoder."""
     describe_children(encoder, plan, path)
 
 
 @describe.register
 def describe_identity(encoder: IdentityEncoder, plan: Plan, path: str) -> None:
-    """Every vector stays as it came: nothing to draw."""
+    """Add nothing: the encoder returns its input unchanged."""
 
 
 def around(plan: Plan, residual: nn.Module | None, path: str, part: Callable[[], None]) -> None:
@@ -299,7 +306,7 @@ def describe_recurrent_bridge(decoder: RecurrentDecoder, plan: Plan) -> None:
 
 
 def _say(plan: Plan, name: str, more: str, title: str = "") -> None:
-    """More words about a brick that is there."""
+    """Append to the details of an existing brick; with `title`, replace its title."""
     brick = plan.parts[name].brick
     plan.parts[name].brick = replace(brick, title=title or brick.title, detail=f"{brick.detail}, {more}")
 
@@ -308,7 +315,7 @@ def _say(plan: Plan, name: str, more: str, title: str = "") -> None:
 
 
 def record(model: nn.Module, plan: Plan, inputs: Sequence[Any]) -> dict[str, Tensor]:
-    """What each brick gives, by its name: what capture records of it, or else what its module gives."""
+    """Return the output of each brick by name: the tensors that `capture` records, or else the output of its module."""
     given: dict[str, Tensor] = {}
 
     def keep(name: str) -> Callable[..., None]:
@@ -328,7 +335,7 @@ def record(model: nn.Module, plan: Plan, inputs: Sequence[Any]) -> dict[str, Ten
 
 
 def lengths_of(plan: Plan, given: Mapping[str, Tensor], inputs: Sequence[Any]) -> dict[str, int]:
-    """How many tokens each letter stands for."""
+    """Return the number of tokens that each letter of the shapes denotes."""
     lengths: dict[str, int] = {}
     for name, part in plan.parts.items():
         if name in given and len(part.axes) > 1 and part.axes[0][1] is None and given[name].dim() > 2:
@@ -339,7 +346,7 @@ def lengths_of(plan: Plan, given: Mapping[str, Tensor], inputs: Sequence[Any]) -
 
 
 def shape_in_words(axes: Axes, lengths: Mapping[str, int]) -> str:
-    """T×d = 12×64; without a text, T×d = T×64."""
+    """Return a shape such as `T×d = 12×64`, or `T×d = T×64` without a text."""
     if not axes:
         return ""
     letters = "×".join(letter for letter, _ in axes)
@@ -370,7 +377,10 @@ def _summary(values: NDArray[Any]) -> list[tuple[str, str]]:
 
 
 def small(values: NDArray[Any], most: int = MAX_CELLS) -> UInt8[Array, "T d"]:
-    """Return at most so many rows and columns: of those that are merged, the number that lies furthest from 0."""
+    """Return values scaled to bytes, with 128 for 0, in at most `most` rows and columns.
+
+    Where rows or columns are merged, the value with the largest magnitude remains.
+    """
     for axis in (0, 1):
         if values.shape[axis] > most:
             chunks = np.array_split(values, most, axis)

@@ -1,4 +1,4 @@
-"""The logit lens: what a model would say if it stopped after each of its layers, and what it says at the end."""
+"""Logit lens: the predictions of a model from the vectors after each of its layers."""
 
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -45,7 +45,7 @@ def logit_lens(request: LookRequest) -> View:
 
 
 def guesses_panel(loaded: Loaded, example: ModelInput, seen: "Lens | None" = None) -> Guesses:
-    """Return what comes next, or what stands at each place, layer by layer."""
+    """Return the likeliest tokens of every layer: the next ones, or those at each position of a masked model."""
     seen = lens_of(loaded.model, example.inputs, answers=example.follows) if seen is None else seen
     tokens, shown = example.written or example.tokens, loaded.output_tokenizer.shown
     return guesses_of(seen, tokens, shown, example.answers, at=example.stand is not None)
@@ -56,28 +56,28 @@ def guesses_panel(loaded: Loaded, example: ModelInput, seen: "Lens | None" = Non
 
 @dataclass(frozen=True)
 class Lens:
-    """After every layer and at each token: the likeliest next tokens, and how the one that did follow fares."""
+    """The likeliest tokens after every layer at each token, and the rank and probability of the right one."""
 
     layers: list[str]
     ids: Int[Array, "L T k"]
-    """The likeliest tokens, likeliest first."""
+    """The likeliest tokens, in descending order of probability."""
     probabilities: Float[Array, "L T k"]
     entropy: Float[Array, "L T"]
-    """How undecided the model is, in nats."""
+    """Entropy of the distribution, in nats."""
     ranks: Int[Array, "L T"]
-    """The place of the token that did follow; 1: the likeliest; 0: nobody knows what followed."""
+    """Rank of the right token, from 1; 0 if it is unknown."""
     chances: Float[Array, "L T"]
-    """The probability of that token, NaN where nobody knows."""
+    """Probability of the right token; NaN if it is unknown."""
     tied: bool = False
-    """Whether the head shares its weights with the word vectors, which come first among the layers."""
+    """Whether the word vectors are the first layer and the head shares their weights."""
 
     def words(self, shown: Callable[[int], str]) -> list[list[list[str]]]:
-        """The likeliest next tokens by name."""
+        """Return the likeliest tokens as text, by layer and token."""
         return [[[shown(id) for id in place] for place in layer] for layer in self.ids.tolist()]
 
 
 class Next(NamedTuple):
-    """The likeliest next tokens after the last."""
+    """The likeliest next tokens after the last token."""
 
     ids: list[int]
     probabilities: list[float]
@@ -92,11 +92,11 @@ def lens_of(
     answers: Sequence[int | None] | None = None,
     never: Collection[int] = (),
 ) -> Lens:
-    """The first example of a batch, seen through the lens; of a translator, what its decoder would say.
+    """Return the predictions after every layer for the first example of a batch, in a translator those of its decoder.
 
-    `answers`: the token that follows each, None where nobody knows, as after the last ones if they are fewer; without
-    them, the next token of the inputs. `never`: what is no answer, as START; it is left out of the likeliest, and all
-    numbers stay the model's own.
+    `answers` holds the right token at each position, None if it is unknown; missing ones at the end are unknown. By
+    default it is the next token of the input. Ids in `never`, such as START, are omitted from the likeliest tokens. The
+    probabilities remain those of the model.
     """
     scorer = _scorer(model)
     written: list[int] = inputs[scorer.output_side().place][0].tolist()
@@ -118,10 +118,11 @@ def is_tied(model: ScoresTokens) -> bool:
 
 @torch.inference_mode()
 def layer_scores(model: nn.Module, inputs: Sequence[Any]) -> Iterator[tuple[str, Float[Tensor, "T V"]]]:
-    """The scores after every layer, one layer at a time: they are large. The last are the model's own.
+    """Yield the scores after every layer, one layer at a time to save memory; the last are those of the model.
 
-    A layer's vectors go through the last norm, if there is one, and through the head. Those of another width than the
-    head reads are left out. What a decoder makes of its last layer is an `output` of its own.
+    The vectors of a layer pass through the final norm, if there is one, and the head. Layers whose width does not fit
+    the head are omitted. If the encoder or decoder changes the vectors of its last layer further, `output` is an
+    additional layer.
     """
     scorer, layers = _scorer(model), capability(model, LayerOutputs)
     assert layers is not None
@@ -140,7 +141,7 @@ def layer_scores(model: nn.Module, inputs: Sequence[Any]) -> Iterator[tuple[str,
 
 @torch.inference_mode()
 def next_of(model: nn.Module, inputs: Sequence[Any], *, most: int = 10, never: Collection[int] = ()) -> Next:
-    """What a language model, or a translator's decoder, would write after the last token; `never` as for `lens_of`."""
+    """Return the likeliest tokens after the last one; ids in `never` are omitted."""
     scorer = _scorer(model)
     ids, probabilities, *_ = _read(scorer.head(scorer.features(*inputs)[0, -1:]), [None], most, never)
     return Next(ids[0].tolist(), probabilities[0].tolist())
@@ -155,7 +156,7 @@ def _scorer(model: nn.Module) -> ScoresTokens:
 def _read(
     scores: Float[Tensor, "T V"], follows: Sequence[int | None], most: int, never: Collection[int]
 ) -> tuple[NDArray[Any], ...]:
-    """Ids, probabilities, entropy, ranks and chances of one layer."""
+    """Return the ids, probabilities, entropy, ranks and chances of one layer, as in `Lens`."""
     logs = scores.float().log_softmax(-1)
     left = logs.clone()
     left[:, list(never)] = -torch.inf
@@ -175,7 +176,10 @@ def _read(
 def lens_view(
     guesses: Guesses, *, chances: Float[Array, "L T"] | None = None, entropy: Float[Array, "L T"] | None = None
 ) -> View:
-    """The guesses, and layer by layer the probability of the right token (`chances`, NaN: unknown) and the entropy."""
+    """Return the guesses, and charts of the right token's probability and the entropy, layer by layer.
+
+    `chances` is NaN at tokens whose right token is unknown.
+    """
     panels: list[Panel] = [guesses]
     if chances is not None and not np.isnan(chances).all():
         right = "the token that stands there" if guesses.at else "the token that did follow"
@@ -199,7 +203,7 @@ def guesses_of(
     *,
     at: bool = False,
 ) -> Guesses:
-    """Return the likeliest tokens of every layer; `at`: of the tokens themselves, not of the next ones."""
+    """Return the likeliest tokens of every layer as a panel; `at` marks guesses of the tokens themselves."""
     panel = Guesses(
         title=f"What it would {'guess' if at else 'say next'}, layer by layer",
         tokens=tokens,
@@ -214,7 +218,10 @@ def guesses_of(
 
 
 def _leads(panel: Guesses) -> str:
-    """Since which layer the last guess leads, after the last token, or at the first one that is hidden."""
+    """Return a sentence about the layer from which the final guess leads.
+
+    It is about the last token, or about the first masked one.
+    """
     tokens, layers, guesses = panel.tokens, panel.layers, panel.guesses
     place = len(tokens) - 1
     if panel.at and panel.answers is not None:

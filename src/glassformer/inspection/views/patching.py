@@ -1,6 +1,6 @@
 """Activation patching: insert the vector of one text, after a layer and at a token, into the pass over another text.
 
-If the answer changes to that of the first text, this vector carries the information that decides it.
+The vector carries the information that decides if the answer changes to that of the text from which it comes.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,7 @@
-"""Decoding as a tree: what may follow a text, and what beam search and sampling make of it; their own numbers."""
+"""Decoding as a tree: the candidates for the next token, and the paths of beam search and sampling.
+
+All numbers are those of the decoding functions themselves.
+"""
 
 import math
 from collections.abc import Collection, Sequence
@@ -33,16 +36,16 @@ from glassformer.text.display import bare, chance, quoted
 PLAIN_SAMPLING, DEFAULT_SEARCH = Sampling(), Search()
 CHOSEN, KEPT, PRUNED = "chosen", "kept", "pruned"
 SHOWN_DROPPED = 3
-"""Continuations that are told of at each step of a beam search beside those that are followed."""
+"""Dropped continuations that are shown at each step of a beam search, besides the kept ones."""
 SHOWN_ALTERNATIVES = 4
-"""Likeliest tokens that are told of at each step of a sampled text."""
+"""Likeliest tokens that are shown at each step of a sampled text."""
 
 MAX_CHOICES = 12
-"""Rows of the next token's choices."""
+"""Maximum number of candidates for the next token."""
 MAX_HIDDEN_PLACES = 4
-"""Hidden places of a text that are shown."""
+"""Maximum number of masked positions that are shown."""
 MAX_ROOT_CHARS = 20
-"""Letters of the prompt at the root of a tree."""
+"""Maximum number of characters of the prompt at the root of a tree."""
 SAMPLES, MAX_SAMPLES = 3, 16
 SAMPLING_OPTIONS = ("temperature", "top_k", "top_p")
 
@@ -52,50 +55,53 @@ SAMPLING_OPTIONS = ("temperature", "top_k", "top_p")
 
 @dataclass(frozen=True)
 class Choice:
-    """A token that may come next."""
+    """A candidate for the next token."""
 
     id: int
     token: str
     pruned: str
-    """Why it cannot be drawn; empty: it can."""
+    """Reason why it cannot be drawn; empty if it can."""
     score: float
-    """What the model's head says."""
+    """Logit of the model's head."""
     tempered: float
-    """The score less the highest, divided by the temperature; −∞: never written."""
+    """Score minus the highest score, divided by the temperature; −∞ for tokens that are never generated."""
     probability: float
-    """At this temperature, before anything is cut."""
+    """Probability at this temperature, before top-k and top-p."""
     drawn: float
-    """The probability that is sampled from."""
+    """Probability with which it is sampled."""
     log_probability: float
-    """What beam search adds up: of the scores themselves."""
+    """Log-probability at temperature 1, which beam search adds up."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """A token of a tree, after that of its parent (None: after the prompt)."""
+    """A token of a tree; it follows the token of its parent, or the prompt if the parent is None."""
 
     id: int
     parent: int | None
     probability: float
     total: float
-    """The sum of log-probabilities from the prompt to here."""
+    """Sum of the log-probabilities from the first token after the prompt to this one."""
     length: int
+    """Number of tokens after the prompt, this one included."""
     fate: str = PRUNED
     why: str = ""
+    """Reason for the fate; may be empty."""
     drawn: float | None = None
-    """Of a sampled text: the probability after temperature and cut."""
+    """Probability after temperature, top-k and top-p; None in a beam search."""
 
 
 @dataclass
 class DecodingTree:
-    """Nodes, each after its parent; and the texts that were found, best first."""
+    """The tree of a beam search or of sampled texts."""
 
     nodes: list[Node] = field(default_factory=list)
+    """Nodes in an order in which each node comes after its parent."""
     finished: list[tuple[int, Hypothesis]] = field(default_factory=list)
-    """The last node of each text that came to its end, and the text; of those sampled, by seed."""
+    """The last node of each finished text, and the text; best first in a beam search, by seed in sampling."""
 
     def path(self, node: int | None) -> list[int]:
-        """Nodes from the first token to this one."""
+        """Return the nodes from the first token to this one; None is the prompt and has no nodes."""
         out: list[int] = []
         while node is not None:
             out.append(node)
@@ -110,11 +116,11 @@ class DecodingTree:
 
 
 def translates(loaded: Loaded) -> bool:
-    """Return whether the model of a run writes a translation of the text, not its continuation."""
+    """Return whether the model of a run translates the text instead of continuing it."""
     return loaded.capability(HasDecoder) is not None
 
 
-# --- what may come next ---
+# --- candidates for the next token ---
 
 
 def choices_of(
@@ -129,7 +135,7 @@ def choices_of(
 ) -> list[Choice]:
     """Return the likeliest next tokens with their scores after each step of sampling.
 
-    `never`: ids that cannot be chosen; `unnamed`: ids that are only left out of the list; `also`: ids to add to it.
+    `never` are ids that cannot be chosen, `unnamed` ids that are only omitted from the list, `also` ids to add to it.
     """
     rows, plan, scores = SamplingRows.of([how], scores.device), SamplingPlan.of([how]), scores.float()
     able = scores.unsqueeze(0).clone()
@@ -139,7 +145,7 @@ def choices_of(
     among_p = keep_top_p(among_k, rows.top_p) if plan.top_p else among_k
     drawn = distribution(able, rows, plan)[0]
     numbers = torch.stack([scores, tempered[0], tempered[0].softmax(-1), drawn, scores.log_softmax(-1)], 1)
-    # in the order in which keep_top_k takes equal ones
+    # `topk` orders equal scores as `keep_top_k` does.
     able[:, list(unnamed)] = -torch.inf
     likeliest = able[0].topk(min(most, int((able > -torch.inf).sum()))).indices.tolist()
     likeliest += [id for id in also if id not in likeliest]
@@ -159,7 +165,7 @@ def choices_of(
 def branches(
     loaded: Any, text: str, path: Sequence[int], how: Sampling = PLAIN_SAMPLING, width: int = 6
 ) -> list[Choice]:
-    """What may follow a prompt and the tokens of a path, likeliest first; nothing follows what ends a text."""
+    """Return the candidates after a prompt and a path of tokens, likeliest first; none after the end of a text."""
     if path and path[-1] in loaded.output_tokenizer.roles.ends:
         return []
     return choices_of(scores_along(loaded, text, path)[-1], how, loaded, most=width, never=_never(loaded))
@@ -167,8 +173,9 @@ def branches(
 
 @torch.inference_mode()
 def scores_along(loaded: Any, text: str, path: Sequence[int]) -> Float[Tensor, "T V"]:
-    """The scores of what follows a prompt, then of what follows each token of the path, as they are computed when one
-    writes: of a language model after the text, of a translator of the text.
+    """Return the scores of the next token after a prompt, and after each token of the path.
+
+    They are computed as in generation. For a translator, `text` is the source; a language model continues it.
     """
     model, device = loaded.model, device_of(loaded.model)
     if translates(loaded):
@@ -196,13 +203,13 @@ def _never(loaded: Any) -> list[int]:
 
 
 class _Recorder:
-    """Watches a beam search of one text, and keeps the tree of it."""
+    """Callback that records the tree of a beam search of one text."""
 
     def __init__(self) -> None:
         self.tree = DecodingTree()
         self.steps = 0
         self.living: list[int | None] = [None]
-        """The node in each place."""
+        """Last node of each beam; None at the prompt and for empty beams."""
 
     def __call__(self, living: Tensor, chances: Tensor, totals: Tensor, index: Tensor) -> None:
         may_stop()
@@ -219,7 +226,7 @@ class _Recorder:
                 continue
             rank = ranked.index(at) + 1 if at in ranked else int((joint > joint[at]).sum()) + 1
             fate, why = (KEPT, "") if at in taken else (PRUNED, f"{ordinal(rank)} of {len(taken)}: {figure(total)}")
-            if (at in taken) != (rank <= len(taken)):  # one place is kept for greedy decoding
+            if (at in taken) != (rank <= len(taken)):  # Beam search reserves one beam for greedy decoding.
                 why = f"{ordinal(rank)}, but greedy" if at in taken else "gave way to greedy"
             nodes[at] = len(self.tree.nodes)
             parent = self.living[at // vocab]
@@ -228,8 +235,10 @@ class _Recorder:
 
 
 def beam_tree(loaded: Any, text: str, how: Search = DEFAULT_SEARCH, *, tokens: int = 12) -> DecodingTree:
-    """A beam search as it went: of a translator what `translate` does; of a language model what `generate` with a beam
-    does, over so many tokens. The best texts are chosen, and each node that came to nothing says why.
+    """Return the tree of a beam search, as `translate` runs it, or `generate` with a beam for a language model.
+
+    `tokens` is the maximum length for a language model. The nodes of the best texts are marked as chosen; every dropped
+    node has a reason.
     """
     recorder, model, roles = _Recorder(), loaded.model, loaded.output_tokenizer.roles
     never = _never(loaded)
@@ -251,7 +260,7 @@ def beam_tree(loaded: Any, text: str, how: Search = DEFAULT_SEARCH, *, tokens: i
 
 
 def _judged(tree: DecodingTree, best: list[Hypothesis], ends: Sequence[int], most: int, how: Search) -> DecodingTree:
-    """The tree, in which every node that was followed says what became of it."""
+    """Return the tree after marking the result of every kept node and the nodes of the best texts."""
     followed = {node.parent for node in tree.nodes if node.fate == KEPT}
     last = max((node.length for node in tree.nodes), default=0)
     found: list[tuple[int, Hypothesis]] = []
@@ -281,8 +290,9 @@ def _judged(tree: DecodingTree, best: list[Hypothesis], ends: Sequence[int], mos
 def sampling_tree(
     loaded: Any, text: str, how: Sampling = PLAIN_SAMPLING, *, samples: int = 3, tokens: int = 12
 ) -> DecodingTree:
-    """Return texts that `generate` or `translate` samples with seeds 0, 1 …, and the likeliest alternatives at each
-    step. `tokens`: maximum length for a language model.
+    """Return the tree of texts that `generate` or `translate` samples with seeds 0, 1 …, with likely alternatives.
+
+    `tokens` is the maximum length for a language model.
     """
     never = _never(loaded)
     if translates(loaded):
@@ -335,7 +345,7 @@ def _sampled_continuations(loaded: Any, text: str, how: Sampling, samples: int, 
     return written
 
 
-# --- words ---
+# --- formatting and the view of the next token ---
 
 
 def ordinal(number: int) -> str:
@@ -344,7 +354,7 @@ def ordinal(number: int) -> str:
 
 
 def figure(value: float) -> str:
-    """A number in three digits."""
+    """Return a number with three significant digits."""
     return f"{value:.3g}".replace("-", "−")
 
 
@@ -353,13 +363,13 @@ def next_token(request: LookRequest) -> View:
     how, model = request.sampling, request.loaded.capability(ScoresTokens)
     assert model is not None
     example = request.example
-    if translates(request.loaded):  # after what is written so far, which is nothing unless somebody says it
+    if translates(request.loaded):  # The next token follows the translation so far, which is empty by default.
         example = encode_example(request.loaded, request.text, target=request.translation or "")
     never, unnamed, places, title = request.never, set[int](), [-1], "What comes next"
     if example.stand is not None:
         words = [at for at, id in enumerate(example.ids) if id not in request.marks]
         hidden = [at for at in words if example.stand[at] is None]
-        # as `fill` has it: other tokens have their share of the probability, but are no answer
+        # As in `fill`, other tokens keep their share of the probability, but are not an answer.
         never, unnamed = set(), set(range(model.head.out_features)) - set(request.tokenizer.texts)
         places, title = hidden[:MAX_HIDDEN_PLACES] or words[-1:], "What stands there"
     with torch.inference_mode():
@@ -377,7 +387,7 @@ def next_token(request: LookRequest) -> View:
 
 
 def choices_panel(choices: list[Choice], request: LookRequest, title: str) -> Choices:
-    """Likeliest tokens through temperature, cut and softmax."""
+    """Return the likeliest tokens with their scores after temperature, top-k or top-p, and softmax."""
     how = request.sampling
     by = "1: greedy" if how.greedy else f"{how.temperature:g}"
     columns = ["score (logit)", f"(score − highest) ÷ {by}", " and ".join(_cuts(how)) or "nothing cut", "probability"]
