@@ -115,7 +115,7 @@ def translation_gradients(model: nn.Module, inputs: Inputs, answers: Sequence[in
 
 @torch.inference_mode()
 def leave_one_out(model: nn.Module, inputs: Inputs, which: Which, *, stay: Collection[int] = ()) -> Shares:
-    """Return the loss of score without each part of the first example; NaN for parts that are not left out.
+    """Return how much the score drops without each part of the first example; NaN for parts that are not left out.
 
     The parts are those of `gradient_times_input`. Words are removed unless their ids are in `stay` (START, END).
     Columns and patches are set to 0, their mean.

@@ -1,4 +1,4 @@
-"""Head ablation: what a head is worth, by the loss with it and without."""
+"""Head ablation: the loss with and without each attention head."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +18,7 @@ from glassformer.rendering.takeaways import three
 from glassformer.rendering.view import View
 
 MIN_CHANGE = 0.01
-"""A head that costs less than this part of the loss is worth little."""
+"""A head matters little if removing it raises the loss by less than this share."""
 
 
 @register_view(
@@ -35,18 +35,23 @@ def head_ablation(request: LookRequest) -> View:
 
 @dataclass(frozen=True)
 class HeadAblation:
-    """A loss with all heads, and without each."""
+    """The loss with all heads and without each one."""
 
     whole: float
+    """Loss with all heads."""
     lacking: dict[Head, float]
+    """Loss without each head."""
 
     def cost(self, head: Head) -> float:
-        """How much the loss rises without it; below 0: it falls."""
+        """Return how much the loss rises without a head; negative if it falls."""
         return self.lacking[head] - self.whole
 
 
 def ablate_each(evaluate: Callable[[], float], model: nn.Module, heads: Iterable[Head] | None = None) -> HeadAblation:
-    """`evaluate`: the model's loss on some data; heads are switched off one at a time, None: all of them in turn."""
+    """Return the losses with each head switched off in turn.
+
+    `evaluate` returns the loss of the model. `heads` are the heads to switch off; None for all.
+    """
     whole = evaluate()
     lacking = {}
     for head in all_heads(sizes_of(model)) if heads is None else heads:
@@ -57,12 +62,12 @@ def ablate_each(evaluate: Callable[[], float], model: nn.Module, heads: Iterable
 
 
 def all_heads(stacks: Mapping[str, tuple[int, int]]) -> list[Head]:
-    """Every head of stacks of so many layers and heads."""
+    """Return every head of stacks with these numbers of layers and heads."""
     return [(stack, layer, head) for stack, sizes in stacks.items() for layer, head in np.ndindex(sizes)]
 
 
 def ablation_view(ablation: HeadAblation, *, what: str = "loss") -> View:
-    """Return a table of the heads, the costliest first, and for each stack a grid of its layers and heads."""
+    """Return a table of the heads in descending order of cost, and a grid of layers and heads per stack."""
     if not ablation.lacking:
         raise Misuse("no head was switched off: name one, such as 0.1")
     costs = {head: ablation.cost(head) for head in sorted(ablation.lacking, key=ablation.cost, reverse=True)}
@@ -92,13 +97,16 @@ def ablation_view(ablation: HeadAblation, *, what: str = "loss") -> View:
 
 
 def head_name(head: Head) -> str:
-    """2.3, or cross:0.1 of a translator."""
+    """Return the name of a head, such as `2.3`, or `cross:0.1` in a translator."""
     stack, layer, number = head
     return f"{layer}.{number}" if stack == "self" else f"{stack}:{layer}.{number}"
 
 
 def parse_heads(text: str, stacks: Mapping[str, tuple[int, int]]) -> list[Head]:
-    """`2.3` or `0.1,2.3`, in a translator `cross:0.1`; `stacks`: layers and heads of each."""
+    """Parse names of heads such as `0.1,2.3`, or `cross:0.1` in a translator.
+
+    `stacks` has the numbers of layers and heads of each stack.
+    """
     return list(dict.fromkeys(_parse_head(part.strip(), stacks) for part in text.split(",")))
 
 

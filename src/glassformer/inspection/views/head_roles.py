@@ -1,15 +1,19 @@
-"""What each head does: how much it looks at the previous token, at the first, at what followed the same token before.
+"""Roles of attention heads, by their weights on the previous token, the first token and others.
 
-Every role is measured against a head that spreads its weights evenly over all it may see: in a short text, that one
-finds the previous token rather often too. Texts come one by one, without padding, and look at themselves.
+Every role is compared with an even head, which spreads its weights evenly over all visible tokens. In a short text,
+even this head gives much weight to the previous token. Texts are processed one at a time, without padding, and only
+self-attention is measured.
 
-Tokens that count. Those at positions 0 and 1 do not: from there, the first token is the token itself or the previous
-one. A role counts only where it can be: the next token in a model that reads both ways, an earlier occurrence of the
-same token where there is one. What stands before is no role of its own where it is the first or the previous token, and
-what followed it none where that is the token itself or the previous one.
+Roles are measured at these tokens:
 
-A head without such a role may still look nearby, or far away (long range): that is told by how many tokens lie between
-a token and what it looks at, beside how many do where a head spreads its weights evenly.
+- Positions 0 and 1 do not count: there, the first token is the token itself or the previous one.
+- A role counts only at tokens where it is possible. `next` needs a model that reads in both directions. `before` and
+  `induction` need an earlier occurrence of the same token.
+- `before` and `separator` exclude the first and the previous token. `induction` excludes the token itself and the
+  previous one.
+
+A head without a role may still look nearby or far away (long range). The measure is the mean distance in tokens,
+compared with that of the even head.
 """
 
 import math
@@ -32,27 +36,33 @@ from glassformer.text.display import quoted
 from glassformer.text.tokenizer import Tokenizer
 
 TextAttention = tuple[Float[Array, "L h T T"], Sequence[int]]
-"""A text as a model saw it: the weights of every layer and head, and the tokens' ids."""
+"""Attention weights of every layer and head for a text, and the ids of its tokens."""
 
 Choice = tuple[int | None, int | None]
-"""A layer and a head; None: the clearest."""
+"""A layer and a head; None stands for the sharpest one."""
 ANY: Choice = (None, None)
 
 ROLES: Mapping[str, str] = wording("roles")
-"""The places a head may look at, and what it is then called. `induction`: at the token that followed the last earlier
-occurrence of the same token; `before`: at any earlier occurrence; `separator`: at an earlier mark that is no word."""
+"""Roles of heads, with a description of each.
+
+- `induction`: the head attends to the token after the last earlier occurrence of the same token.
+- `before`: it attends to any earlier occurrence of the same token.
+- `separator`: it attends to an earlier punctuation mark.
+"""
 IN_WORDS = {**ROLES, **wording("relations")}
-"""All roles; the last three are measured only on data sets that annotate such links."""
+"""Descriptions of all roles, including relations, which are measured only on data sets with annotated links."""
 
 PLAIN = 0.4
-"""A head has a role when it puts so much of what evenness leaves there: (share - even) / (1 - even)."""
+"""Minimum plainness of a role: (share - even) / (1 - even), where `even` is the share of the even head."""
 MIN_TOKENS = 5
-"""Tokens at which a role must count, to be one."""
+"""Minimum number of tokens at which a role must count."""
 EVEN = 0.9
-"""A head is spread evenly from this part of the largest possible entropy on."""
+"""Minimum entropy of an evenly spread head, as a fraction of the entropy of the even head."""
 LONG_RANGE = 1.5
-"""A head is long range from this multiple of that distance on: so far looks one that spreads its weights over the
-farther half of what it may see."""
+"""Minimum distance of a long-range head, as a multiple of the distance of the even head.
+
+A head that spreads its weights over the farther half of the visible tokens has this distance.
+"""
 
 
 def head_name(layer: int, head: int) -> str:
@@ -73,7 +83,7 @@ def attention_by_text(loaded: Loaded, examples: Iterable[ModelInput], stack: str
 
 
 def ids_of(example: ModelInput, stack: str) -> list[int]:
-    """What tells tokens apart; those that are no words are all different."""
+    """Return an id for each token of a stack; columns and patches have distinct negative ids."""
     if stack == "target":
         assert example.inputs[2] is not None
         return [int(id) for id in example.inputs[2][0]]
@@ -83,54 +93,58 @@ def ids_of(example: ModelInput, stack: str) -> list[int]:
 
 @dataclass(frozen=True)
 class HeadStats:
-    """What a head does on average, over all tokens that count."""
+    """Averages of a head over all tokens that count."""
 
     shares: dict[str, float]
-    """The shares of its weights by role; a role that counts nowhere is left out."""
+    """Share of its weights by role, without roles that count at no token."""
     distance: float
-    """Tokens between a token and what it looks at, on average."""
+    """Mean distance between a token and the tokens that it attends to, in tokens."""
     entropy: float
-    """The entropy of its weights, in nats."""
+    """Entropy of its weights, in nats."""
 
     @property
     def tokens(self) -> float:
-        """The number of tokens that have the same entropy when they are looked at evenly."""
+        """The effective number of tokens: even weights on this many tokens have the same entropy."""
         return math.exp(self.entropy)
 
 
 @dataclass(frozen=True)
 class HeadRole:
-    """A head, beside one that spreads evenly over what it may see."""
+    """Measurements of a head, compared with an even head."""
 
     layer: int
     head: int
     own: HeadStats
     even: HeadStats
+    """Averages of a head that spreads its weights evenly over all visible tokens."""
     counts: dict[str, int]
-    """Tokens at which each role counts."""
+    """Number of tokens at which each role counts."""
     tokens: int
-    """Tokens at which all else was measured."""
+    """Number of tokens over which distance and entropy are averaged."""
 
     def plainness(self, role: str) -> float:
-        """Return how much of what evenness leaves goes there; 1: everything, 0: no more than evenly."""
+        """Return the share of a role, rescaled so that the even head has 0 and a head with all its weight there has 1.
+
+        It is negative if the even head has a larger share.
+        """
         share, even = self.own.shares[role], self.even.shares[role]
         return (share - even) / (1 - even) if even < 1 else 0.0
 
     @property
     def role(self) -> str | None:
-        """The plainest role, if any is plain enough."""
+        """The role with the highest plainness; None if no role reaches `PLAIN`."""
         enough = [role for role in self.own.shares if self.counts[role] >= MIN_TOKENS]
         best = max(enough, key=self.plainness, default=None)
         return best if best is not None and self.plainness(best) >= PLAIN else None
 
     @property
     def is_long_range(self) -> bool:
-        """Whether it looks far away, without a plainer role."""
+        """Whether the head has no role and looks far away."""
         return self.role is None and self.own.distance >= LONG_RANGE * self.even.distance
 
     @property
     def name(self) -> str:
-        """Its role with its share; without a role, whether it is spread evenly, or how far it looks."""
+        """A description of the head: its role with its share, or else how evenly or how far it looks."""
         if self.role is not None:
             return f"{IN_WORDS[self.role]} ({self.own.shares[self.role]:.2f})"
         if self.own.entropy >= EVEN * self.even.entropy:
@@ -139,14 +153,17 @@ class HeadRole:
         return f"{kind} ({self.own.distance:.1f} tokens away)"
 
     def with_role(self, role: str, share: float, even: float, count: int) -> "HeadRole":
-        """Return the same head with one more role that was measured elsewhere."""
+        """Return the same head with an additional role that was measured elsewhere."""
         own, of_even = ({**of.shares, role: new} for of, new in ((self.own, share), (self.even, even)))
         own_stats, even_stats = replace(self.own, shares=own), replace(self.even, shares=of_even)
         return replace(self, own=own_stats, even=even_stats, counts={**self.counts, role: count})
 
 
 def head_roles(texts: Iterable[TextAttention], separators: Collection[int] = ()) -> list[list[HeadRole]]:
-    """The role of every layer's heads, over several texts; all tokens weigh alike. `separators`: ids of marks."""
+    """Return the measurements of every head by layer, averaged over the tokens of several texts.
+
+    `separators` holds the ids of punctuation marks.
+    """
     shares: Any = 0.0
     rest: Any = 0.0
     even_shares, even_rest, counts, tokens = np.zeros(len(ROLES)), np.zeros(2), np.zeros(len(ROLES), int), 0
@@ -191,14 +208,17 @@ def check_sizes(weights: Float[Array, "L h T S"], ids: Sequence[int]) -> None:
 
 
 def visible_to(weights: Float[Array, "L h T T"]) -> Bool[Array, "T T"]:
-    """What each token may look at: where no head looks ahead, the future is hidden."""
+    """Return the mask of visible tokens: causal if no head has weight on a later token, else everything."""
     size = weights.shape[-1]
     everything = np.ones((size, size), bool)
     return everything if np.triu(weights, 1).any() else np.tril(everything)
 
 
 def role_places(ids: Sequence[int], separators: Collection[int] = ()) -> Bool[Array, "R T T"]:
-    """Where a head with each role looks from each token; a row without a place does not count."""
+    """Return a mask, for each role and token, of the tokens that a head with this role attends to.
+
+    A role does not count at tokens whose row is empty.
+    """
     size = len(ids)
     at, to = np.indices((size, size))
     tokens = np.asarray(ids)
@@ -217,7 +237,7 @@ def role_places(ids: Sequence[int], separators: Collection[int] = ()) -> Bool[Ar
 
 
 def _distance_and_entropy(weights: Float[Array, "*heads T T"]) -> Float[Array, "2 *heads"]:
-    """Summed over the tokens that count."""
+    """Return the distance and the entropy, each summed over the tokens that count."""
     at, to = np.indices(weights.shape[-2:])
     far = (weights * np.abs(at - to))[..., 2:, :].sum((-2, -1))
     logs = np.log(weights, out=np.zeros_like(weights), where=weights > 0)
@@ -225,12 +245,12 @@ def _distance_and_entropy(weights: Float[Array, "*heads T T"]) -> Float[Array, "
 
 
 def who_looks(weights: Float[Array, "L h T S"], layer: int | None, head: int | None) -> str:
-    """Return how a sentence begins that is about one head."""
+    """Return the subject of a sentence about one head."""
     return "The one head" if weights.shape[0] * weights.shape[1] == 1 else f"Head {layer or 0}.{head or 0}"
 
 
 def separators_of(tokenizer: Tokenizer | None) -> set[int]:
-    """Tokens that hold neither a letter nor a digit: commas, full stops, line ends."""
+    """Return the ids of tokens without a letter or digit, such as commas and full stops."""
     texts = () if tokenizer is None else tokenizer.texts
     return {id for id in texts if tokenizer is not None and is_separator(tokenizer.token(id).strip(" "))}
 
@@ -240,7 +260,7 @@ def is_separator(token: str) -> bool:
 
 
 def head_takeaway(weights: Float[Array, "L h T S"], rows: Sequence[str], columns: Sequence[str], choice: Choice) -> str:
-    """Return the role of one head in one text, or else the pair of tokens with the largest weight."""
+    """Return a sentence about the role of one head in one text, or else about its largest weight."""
     layer, head = (place or 0 for place in choice)
     who, own = who_looks(weights, layer, head), np.asarray(weights[layer, head], np.float64)
     if not own.size:
@@ -262,7 +282,10 @@ def heads_panel(
     choice: Choice,
     **facts: Any,
 ) -> Heads:
-    """Return the attention between two sides that opens on one head; `facts`: other fields of the panel."""
+    """Return the attention between two sides as a panel that first shows the chosen head.
+
+    `sides` holds the names of the rows and columns; `facts` are other fields of the panel.
+    """
     (rows, columns), (layer, head) = sides, choice
     facts = {"takeaway": head_takeaway(weights, rows, columns, choice), "layer": layer, "head": head, **facts}
     return Heads(title=title, weights=weights, rows=rows, columns=columns, **facts)

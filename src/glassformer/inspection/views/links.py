@@ -1,23 +1,25 @@
 """Annotated links between words, and the heads that find them.
 
-A file has a JSON object per line, `{"text": "mara met tobin . he fishes", "links": [[4, 2]]}`. Words are separated by
-whitespace and counted from 0; word 4 should look at word 2. Links of several relations are named, `"links": {"subject":
-[[1, 0]], "object": [[1, 2]]}`; every relation is scored separately. A file of gold
-alignments scores the cross-attention of a translator instead.
+A file of links has a JSON object per line, such as `{"text": "mara met tobin . he fishes", "links": [[4, 2]]}`. Words
+are separated by whitespace and counted from 0. Here, word 4 should attend to word 2. Links of several relations have
+names: `"links": {"subject": [[1, 0]], "object": [[1, 2]]}`. Every relation is scored separately.
 
-A head looks from the last token of one word (the last that holds a letter or digit, if any does) to all tokens of the
-other. It has found the link if that word gets more weight than every other word of the text. START, END and blanks
-belong to no word. In a causal model, a link to a later word is scored from the later word to the earlier. Links of
-words that were cut off, or that have no token, are left out and counted.
+A head attends from the last token of one word that has a letter or digit (else from its last token) to all tokens of
+the other word. It finds the link if the other word gets more weight than every other word of the text. START, END and
+blanks are not part of a word. In a causal model, a link to a later word is scored from the later word to the earlier
+one. Links of words that were cut off, or that have no token, are left out and counted.
 
-A file of gold alignments has a sentence pair per line with its alignment in Pharaoh format, `source ||| target ||| 0-0
-1-2`; tabs may take the place of `|||`. Words are separated by whitespace and counted from 0. `1-2` is a sure link from
-source word 1 to target word 2, `1?2` or `1p2` a possible one.
+A file of gold alignments scores the cross-attention of a translator. It has a sentence pair per line with its alignment
+in Pharaoh format, `source ||| target ||| 0-0 1-2`, with `|||` or tabs as separators. Words are separated by whitespace
+and counted from 0. `1-2` is a sure link from source word 1 to target word 2, `1?2` or `1p2` a possible one.
 
-A head aligns each target word with the source word that gets the most weight while the target word is written. START
-and END belong to no word. A is the set of a head's links, S the set of sure links, P that of sure and possible links.
-The scores are those of Och and Ney (2003): precision = |A ∩ P| / |A|, recall = |A ∩ S| / |S|, and the alignment error
-rate AER = 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|).
+A head aligns each target word with the source word that gets the most weight while the target word is generated. START
+and END are not part of a word. A is the set of a head's links, S the set of sure links, and P the set of sure and
+possible links. The scores are those of Och and Ney (2003):
+
+- precision = |A ∩ P| / |A|
+- recall = |A ∩ S| / |S|
+- alignment error rate AER = 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|)
 """
 
 import os
@@ -63,7 +65,7 @@ ALIGNMENT_LINK = re.compile(r"(\d+)([-?p])(\d+)")
 CROSS = "cross"
 """The stack of attention from a translation to its source."""
 MAX_HEADS = 10
-"""Heads in the table of a relation."""
+"""Maximum number of heads in a table."""
 
 
 @register_view(
@@ -93,14 +95,14 @@ def links(request: LookRequest) -> View:
 
 
 def linked_dataset(loaded: Loaded) -> str | None:
-    """Return the data set that a run was trained on if it is a built-in one with links, else None."""
+    """Return the training data of a run if it is a built-in data set with links, else None."""
     data = loaded.config.data.path or ""
     return data if data.partition(":")[0] in LINKED_DATASETS and find(data) is None else None
 
 
 def _attention(request: LookRequest, examples: Iterable[tuple[str, str | None]], stack: str) -> Iterator[TextAttention]:
     """Yield the attention of a stack for each text, with its translation if there is one."""
-    remarks: list[str] = []  # one remark is enough for hundreds of texts
+    remarks: list[str] = []  # Only the first remark is printed, because there may be one per text.
 
     def encode(text: str, translation: str | None) -> ModelInput:
         with listening(remarks.append):
@@ -115,14 +117,14 @@ def _attention(request: LookRequest, examples: Iterable[tuple[str, str | None]],
 
 @dataclass(frozen=True)
 class LinkedText:
-    """A text, and which of its words should look at which."""
+    """A text with annotated links between its words."""
 
     text: str
     links: Relations
-    """Pairs of words, from and to, by relation; "" is the relation of links without a name."""
+    """Pairs of word indices (from, to) by relation; "" is the relation of links without a name."""
 
     def named_links(self) -> list[tuple[str, int, int]]:
-        """Return relation, from and to of every link."""
+        """Return the relation and both word indices (from, to) of every link."""
         return [(relation, *pair) for relation, pairs in self.links.items() for pair in pairs]
 
 
@@ -130,7 +132,7 @@ class LinkedText:
 
 
 def read_gold_alignments(path_or_name: str | os.PathLike[str]) -> list[Alignment] | None:
-    """Return the gold alignments of a file or a built-in data set (`dates`); None if it has links of texts instead."""
+    """Return the gold alignments of a file or of a built-in data set (`dates`); None if it has no gold alignments."""
     name = os.fspath(path_or_name)
     if (path := find(name)) is None:
         alignments = open_dataset(name).alignments
@@ -143,7 +145,7 @@ def read_gold_alignments(path_or_name: str | os.PathLike[str]) -> list[Alignment
 
 
 def read_links(path_or_name: str | os.PathLike[str]) -> list[LinkedText]:
-    """Return the links of a .jsonl file, or of a built-in data set that has some (`pronouns`, `pronouns:seed=7`)."""
+    """Return the links of a .jsonl file, or of a built-in data set with links (`pronouns`, `pronouns:seed=7`)."""
     name = os.fspath(path_or_name)
     path = find(name)
     if path is not None:
@@ -199,32 +201,33 @@ def _not_links(line: str, where: str) -> DataError:
 
 @dataclass(frozen=True)
 class LinkScores:
-    """How well every head finds the links."""
+    """Scores of all heads for the links of a relation, with trivial baselines."""
 
     found: Float[Array, "L h"]
-    """The share of the links that it finds."""
+    """Share of the links that each head finds."""
     weight: Float[Array, "L h"]
-    """Its weight on the right word, on average."""
+    """Average weight of each head on the right word."""
     count: int
+    """Number of scored links."""
     previous: float
-    """The share that a head finds that always looks at the previous word."""
+    """Share of the links that a head finds if it always attends to the previous word."""
     first: float
-    """The share that a head finds that always looks at the first word."""
+    """Share of the links that a head finds if it always attends to the first word."""
     turned: int
-    """Links to a later word that cannot be seen, scored from the later word to the earlier."""
+    """Number of links to a later, hidden word, which are scored from the later word to the earlier one."""
     even: float
-    """The weight on the right word of a head that spreads its weights evenly over all it may see."""
+    """Average weight on the right word of a head that spreads its weights evenly over all visible tokens."""
     left_out: int
-    """Links of words that were cut off, or that no token stands for."""
+    """Number of links of words that were cut off or have no token."""
 
     def ranking(self) -> list[tuple[int, int]]:
-        """Return layer and head of every head: those that find most first, and of equal ones the larger weight."""
+        """Return layer and number of every head, by share of links found and then by weight, in descending order."""
         heads = [(layer, head) for layer, head in np.ndindex(self.found.shape)]
         return sorted(heads, key=lambda at: (-self.found[at], -self.weight[at]))
 
 
 class _Link(NamedTuple):
-    """Measurements of one link, from whose averages `LinkScores` is made."""
+    """Measurements of one link; `LinkScores` has their averages."""
 
     found: Bool[Array, "L h"]
     weight: Float[Array, "L h"]
@@ -235,7 +238,7 @@ class _Link(NamedTuple):
 
 
 def _averages(links: Sequence[_Link | None]) -> LinkScores:
-    """Average over the links of a relation; None stands for a link that was left out."""
+    """Average over the links of a relation; None denotes a link that was left out."""
     scored = [link for link in links if link is not None]
     left_out = len(links) - len(scored)
     if not scored:
@@ -249,7 +252,7 @@ def _averages(links: Sequence[_Link | None]) -> LinkScores:
 
 
 def link_scores(texts: Iterable[tuple[LinkedText, TextAttention]], tokenizer: Tokenizer) -> dict[str, LinkScores]:
-    """Score every relation separately; each text comes with its attention."""
+    """Return the scores of each relation for texts with their attention."""
     by_relation = defaultdict[str, list[_Link | None]](list)
     for linked, (weights, ids) in texts:
         check_sizes(weights, ids)
@@ -272,19 +275,19 @@ def link_scores(texts: Iterable[tuple[LinkedText, TextAttention]], tokenizer: To
 
 
 def words_of(text: str, tokenizer: Tokenizer, ids: Sequence[int]) -> list[list[int]]:
-    """The places of each word's tokens among the ids that a model read; none for a word that was cut off."""
+    """Return the positions of each word's tokens among `ids`; empty for a word that was cut off."""
     spans = [match.span() for match in re.finditer(r"\S+", text)]
     return [word.positions for word in tokens_of(spans, text, tokenizer, ids)]
 
 
 def _speaking(places: Sequence[int], tokenizer: Tokenizer, ids: Sequence[int]) -> int:
-    """The last token of a word: what follows it, a comma, does not speak for it."""
+    """Return the position of the last token of a word that has a letter or digit, so that a comma does not count."""
     spoken = [place for place in places if any(mark.isalnum() for mark in tokenizer.token(ids[place]))]
     return (spoken or places)[-1]
 
 
 def links_view(by_relation: Mapping[str, LinkScores]) -> View:
-    """Return for each relation a table of the best heads and the trivial baselines, and a grid of all heads."""
+    """Return a table of the best heads and the trivial baselines, and a grid of all heads, for each relation."""
     panels: list[Panel] = []
     notes = []
     for relation, scores in by_relation.items():
@@ -310,7 +313,7 @@ def links_view(by_relation: Mapping[str, LinkScores]) -> View:
 
 
 def _grid(title: str, scores: LinkScores) -> Grid:
-    """Every head's share of links, and how many do better than always the previous word, or always the first."""
+    """Return a grid with the share of links that each head finds, compared with the better trivial baseline."""
     always, which = max((scores.previous, "previous"), (scores.first, "first"))
     better = int((scores.found > always).sum())
     takeaway = f"{better} of {counted(scores.found.size, 'head')} beat always the {which} word ({always:.0%})"
@@ -358,7 +361,7 @@ def _read_alignment(line: str, where: str) -> Alignment:
 
 
 class AlignmentQuality(NamedTuple):
-    """Agreement with the gold alignments: of one aligner, or of every head as L×h arrays."""
+    """Agreement with the gold alignments: numbers for one aligner, or L×h arrays for all heads."""
 
     aer: Any
     precision: Any
@@ -367,7 +370,7 @@ class AlignmentQuality(NamedTuple):
 
 @dataclass(frozen=True)
 class AlignmentScores:
-    """Agreement of the heads with the gold alignments, beside two baselines."""
+    """Agreement of the heads with the gold alignments, with baselines."""
 
     heads: AlignmentQuality
     weight: Float[Array, "L h"]
@@ -375,16 +378,18 @@ class AlignmentScores:
     mean_of_heads: AlignmentQuality
     """Agreement of the weights averaged over all heads."""
     diagonal: AlignmentQuality
+    """Agreement of a diagonal alignment."""
     even: float
     """`weight` of a head that spreads its weights evenly over the source tokens."""
     pairs: int
+    """Number of scored sentence pairs."""
     links: int
-    """Sure links."""
+    """Number of sure links."""
     left_out: int
-    """Words that were cut off, or that have no token."""
+    """Number of words that were cut off or have no token."""
 
     def ranking(self) -> list[tuple[int, int]]:
-        """Return layer and head of every head, the lowest error rate first."""
+        """Return layer and number of every head, the lowest error rate first."""
         aer, _, recall = self.heads
         heads = [(layer, head) for layer, head in np.ndindex(aer.shape)]
         return sorted(heads, key=lambda at: (aer[at], -recall[at]))
@@ -393,8 +398,8 @@ class AlignmentScores:
 def alignment_scores(
     pairs: Iterable[tuple[Alignment, TextAttention]], source_tokenizer: Tokenizer, target_tokenizer: Tokenizer
 ) -> AlignmentScores:
-    """Score cross-attention for pairs, each with its weights and its source ids."""
-    sure_hits: Any = 0  # of every head, of the mean of all heads, and of the diagonal
+    """Return the scores of cross-attention for sentence pairs, each with its weights and its source ids."""
+    sure_hits: Any = 0  # An array of every head, then the mean of all heads, then the diagonal.
     possible_hits: Any = 0
     weight: Any = 0.0
     even = 0.0
@@ -440,7 +445,7 @@ def alignment_scores(
 def word_weights(
     weights: Float[Array, "*heads T S"], targets: Sequence[Sequence[int]], sources: Sequence[Sequence[int]]
 ) -> Float[Array, "*heads J I"]:
-    """Return the weights between words: summed over the source word's tokens, averaged over the target word's."""
+    """Return the weights between words: summed over a source word's tokens, averaged over a target word's tokens."""
     columns = np.stack([weights[..., list(places)].sum(-1, dtype=np.float64) for places in sources], -1)
     return np.stack([columns[..., list(places), :].mean(-2) for places in targets], -2)
 
