@@ -1,4 +1,4 @@
-"""Attention to be looked at: within a text, from a translation to its source, between the patches of an image."""
+"""Views of attention: within a text, from a translation to its source, and between the patches of an image."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ from glassformer.rendering.panels import Heads, Panel, Patches
 from glassformer.rendering.view import View
 
 STACKS: Mapping[str, tuple[str, str, str]] = wording("stacks")
-"""What each stack is called, and its rows and columns."""
+"""Title, row name and column name of each stack."""
 BETWEEN_PATCHES = "Attention between patches"
 
 
@@ -41,10 +41,11 @@ def attention(request: LookRequest) -> View:
 
 @register_view("alignment", options=(*HEADS, *DECODING), needs=lambda loaded: "cross" in sizes_of(loaded.model))
 def alignment(request: LookRequest) -> View:
-    """Which tokens of the source a translator looks at while it writes each token."""
+    """Show which source tokens a translator attends to while it generates each token."""
     weights = {"cross": attention_of(request.model, request.example.inputs)["cross"]}
     (shown,) = _heads(request.model, weights, request.example, _chosen(request), mode=request.mode)
-    note = "" if shown.layer is None else f"layer {shown.layer}, head {shown.head}"  # of one alone nothing need be said
+    # The layer is None if there is only one head.
+    note = "" if shown.layer is None else f"layer {shown.layer}, head {shown.head}"
     return View(request.example.output or "Alignment", [shown], note=note)
 
 
@@ -54,7 +55,7 @@ def _chosen(request: LookRequest) -> dict[str, Choice]:
 
 @register_view("patches", options=("layer", "head"), quick=True, needs=_cuts_patches)
 def patches(request: LookRequest) -> View:
-    """Where the patches of an image look; they stand row by row."""
+    """Show the attention between the patches of an image, which are in row-major order."""
     example = request.example
     assert example.pixels is not None
     assert example.grid is not None
@@ -67,9 +68,10 @@ def patches(request: LookRequest) -> View:
 def attention_panels(
     model: nn.Module, example: ModelInput, before: str = "", choices: Mapping[str, Choice] | None = None
 ) -> list[Panel]:
-    """The weights of every stack of layers; of an image, from patch to patch. None where there is no attention.
+    """Return the attention of every stack, or between the patches of an image; empty without attention.
 
-    `before`: what their titles begin with; `choices`: the layer and head to show first of each stack, not the clearest.
+    `before` is the prefix of the titles. `choices` holds the layer and head to show first in each stack; by default it
+    is the sharpest head.
     """
     stacks = attention_of(model, example.inputs)
     if stacks and example.pixels is not None and example.grid is not None and example.square is not None:
@@ -79,7 +81,7 @@ def attention_panels(
 
 
 def clearest_heads(model: nn.Module, example: ModelInput) -> dict[str, Choice]:
-    """Of every stack the layer and head whose pattern is the clearest."""
+    """Return the layer and number of the sharpest head of every stack."""
     causal = causal_stacks(model)
     stacks = attention_of(model, example.inputs).items()
     return {stack: clearest(sharpness(weights, causal=stack in causal)) for stack, weights in stacks}
@@ -115,7 +117,7 @@ def _heads(
     *,
     mode: str = "heat",
 ) -> list[Heads]:
-    """Return all layers and heads of each stack; lines show every head of a layer, and `all` everything."""
+    """Return a panel of each stack; mode `lines` shows all heads of a layer, `all` the heads of all layers."""
     panels = []
     for stack, weights in stacks.items():
         causal = stack in causal_stacks(model)
@@ -131,6 +133,7 @@ def _heads(
 
 
 def check_choice(sizes: Sequence[int], layer: int | None, head: int | None) -> None:
+    """Raise `Misuse` for a layer or head that does not exist; `sizes` are the numbers of layers and heads."""
     for name, value, count in zip(("layer", "head"), (layer, head), sizes, strict=True):
         if value is not None and not 0 <= value < count:
             raise Misuse(f"--{name} is {value}, but this run has {name}s 0 to {count - 1}")

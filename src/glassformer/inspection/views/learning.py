@@ -1,4 +1,4 @@
-"""Watch a run learn: what its model looked at, expected and said at the moments of its training that were kept."""
+"""Learning of a run: attention, logit lens and outputs of its model at the checkpoints kept during training."""
 
 import copy
 from dataclasses import replace
@@ -25,18 +25,18 @@ from glassformer.text.display import quoted
 
 NOTHING_KEPT = "kept no moments of its training: train with --keep-checkpoints"
 SAMPLE_TOKENS = 60
-"""Tokens that a language model writes at each moment."""
+"""Number of tokens that a language model generates at each checkpoint."""
 
 
 @register_view(
     "learning", options=DECODING, needs=lambda loaded: bool(history.steps_of(loaded.run)), otherwise=NOTHING_KEPT
 )
 def learning(request: LookRequest) -> View:
-    """Show the same example at every moment that was kept: attention, the lens's guesses, and what the model says."""
+    """Show an example at every kept checkpoint: attention, the guesses of the logit lens, and the output."""
     loaded, text, example = request.loaded, request.text, request.example
     moment: Loaded = replace(loaded, model=copy.deepcopy(loaded.model))
     frames = []
-    heads = clearest_heads(loaded.model, example)  # one head all along: the clearest in the end
+    heads = clearest_heads(loaded.model, example)  # All checkpoints show the head that is sharpest in the end.
     steps = history.steps_of(loaded.run)
     for step in steps:
         may_stop()
@@ -50,7 +50,7 @@ def learning(request: LookRequest) -> View:
 
 @singledispatch
 def output_panels(family: Family, moment: Any, text: Any, example: ModelInput) -> list[Panel]:
-    """What the model makes of the example; a text that is written on has the same seed at every moment."""
+    """Return the model's output for the example as panels; sampling has the same seed at every checkpoint."""
     return []
 
 

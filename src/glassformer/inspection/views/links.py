@@ -399,7 +399,7 @@ def alignment_scores(
     pairs: Iterable[tuple[Alignment, TextAttention]], source_tokenizer: Tokenizer, target_tokenizer: Tokenizer
 ) -> AlignmentScores:
     """Return the scores of cross-attention for sentence pairs, each with its weights and its source ids."""
-    sure_hits: Any = 0  # An array of every head, then the mean of all heads, then the diagonal.
+    sure_hits: Any = 0  # Array over all heads, followed by the mean of all heads and the diagonal.
     possible_hits: Any = 0
     weight: Any = 0.0
     even = 0.0

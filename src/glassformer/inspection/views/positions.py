@@ -1,4 +1,4 @@
-"""What a Transformer is told of the order of its tokens."""
+"""View of the position encoding of a model."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,9 +24,9 @@ ROTARY = "rotary"
 FORMULAS: Mapping[str, str] = wording("position formulas")
 SCORE = "score q·k, as a share of that at distance 0"
 SHOWN_POSITIONS = 64
-"""Positions that are shown."""
+"""Maximum number of positions that are shown."""
 SCALED_SHARE, OUTLIER_FACTOR = 0.99, 4
-"""The share of learned positions' numbers that a scale is made for where some are so many times as large."""
+"""If the largest magnitude exceeds this quantile by more than this factor, the colour scale ends at the quantile."""
 
 
 @register_view("positions", texts="none", needs=lambda loaded: encoder_with_positions(loaded.model) is not None)
@@ -35,16 +35,17 @@ def positions(request: LookRequest) -> View:
 
 
 def encoder_with_positions(model: nn.Module) -> Encoder | None:
-    """Return the first encoder of a model, or the model itself, that encodes positions."""
+    """Return the first encoder of a model (or the model, if it is an encoder) with positions; None if there is none."""
     encoders = (encoder for _, encoder in parts_with(model, Encoder))
     return next((encoder for encoder in encoders if encoder.position_encoding() is not None), None)
 
 
 @torch.inference_mode()
 def position_vectors(model: nn.Module, count: int) -> tuple[str, Float[Array, "T d"]]:
-    """Return the kind of positions that an encoder, or a model's encoder or decoder, is told, and the first of them.
+    """Return the kind of the position encoding of a model, and at most `count` of its vectors.
 
-    What each adds to a vector; rotary: the cosine of the angle by which it turns each pair of numbers.
+    They are the vectors that are added at each position. For rotary positions, they hold the cosines of the angles by
+    which each pair of numbers is rotated.
     """
     encoder = encoder_with_positions(model)
     encoding = None if encoder is None else encoder.position_encoding()
@@ -56,7 +57,7 @@ def position_vectors(model: nn.Module, count: int) -> tuple[str, Float[Array, "T
 
 
 def positions_view(kind: str, vectors: Float[Array, "T d"]) -> View:
-    """Return the vectors of the positions, and how alike two positions are, by their distance."""
+    """Return the vectors of the positions, and the similarity of two positions by distance."""
     rotary = kind == ROTARY
     high = _scale_end(vectors)
     grid = Grid(
@@ -91,7 +92,7 @@ def _by_distance(falls: Float[Array, "T"], title: str, name: str) -> Lines:
 
 
 def _scale_end(vectors: Float[Array, "T d"]) -> float | None:
-    """Return where nearly all numbers end, if a few are so large that the others would not be seen; else None."""
+    """Return the end of the colour scale if a few outliers would hide the other numbers, else None."""
     sizes = np.abs(vectors)
     nearly_all = float(np.quantile(sizes, SCALED_SHARE))
     return nearly_all if 0 < nearly_all < sizes.max() / OUTLIER_FACTOR else None

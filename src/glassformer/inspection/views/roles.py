@@ -1,4 +1,4 @@
-"""The view of what each head does: in words, in numbers, and where the data set knows whom pronouns mean, that too."""
+"""View of the roles of all heads; it includes relations such as antecedents if the data set annotates them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,7 +25,7 @@ from glassformer.rendering.panels import Panel, Table
 from glassformer.rendering.view import View
 
 VALIDATION_TEXTS = 64
-"""Texts over which roles are measured."""
+"""Maximum number of validation texts over which roles are measured."""
 
 
 @register_view(
@@ -35,7 +35,10 @@ VALIDATION_TEXTS = 64
     needs=lambda loaded: any(stack in SELF_ATTENTION for stack in sizes_of(loaded.model)),
 )
 def roles(request: LookRequest) -> View:
-    """Show the roles over the texts, or over the validation part; one text is shown with what each head does."""
+    """Show the roles of heads in the given texts, or else in the validation set.
+
+    A single text is also shown with the attention of each head.
+    """
     own = request.encode_all()
     examples = own or validation_examples(request.loaded, VALIDATION_TEXTS)
     stacks = [stack for stack in sizes_of(request.model) if stack in SELF_ATTENTION]
@@ -54,7 +57,7 @@ def roles(request: LookRequest) -> View:
 
 
 def _with_relations(request: LookRequest, stack: str, roles: list[list[HeadRole]]) -> list[list[HeadRole]]:
-    """Add a role for each relation that the run's data set has links for."""
+    """Return the heads with an additional role for each relation that the run's data set annotates."""
     data = linked_dataset(request.loaded)
     if stack not in SOURCE_ATTENTION or data is None or open_dataset(data).links is None:
         return roles
@@ -72,7 +75,7 @@ def _with_relations(request: LookRequest, stack: str, roles: list[list[HeadRole]
 
 
 def role_panels(roles: Sequence[Sequence[HeadRole]], prefix: str = "") -> list[Panel]:
-    """Return every head's role in words and numbers, and all of them as one picture; `prefix`: of the titles."""
+    """Return a table and a grid of the roles of all heads; `prefix` is the beginning of the titles."""
     heads = [head for layer in roles for head in layer]
     counting = list(heads[0].counts)
     lines = [(head_name(head.layer, head.head), head.name, head.own) for head in heads]
@@ -101,5 +104,5 @@ def role_panels(roles: Sequence[Sequence[HeadRole]], prefix: str = "") -> list[P
 
 
 def _label(head: HeadRole) -> str:
-    """0.3 looks at the previous token; without a role, its number alone."""
+    """Return a label such as `0.3 looks at the previous token`, or only the name of a head without a role."""
     return head_name(head.layer, head.head) + (f" {IN_WORDS[head.role]}" if head.role is not None else "")

@@ -1,7 +1,7 @@
-"""Two texts side by side, as one run sees them or two: the same words in another order, say; whether a model can tell
-them apart at all, and whether it does.
+"""Two texts side by side, such as the same words in another order, in one or two runs.
 
-Without positions, attention sees a set of words: every sum in it has the same terms, whatever their order.
+The view reports whether a model can distinguish the texts at all, and whether its answers differ. Without positions,
+attention cannot distinguish the order of words: every sum has the same terms.
 """
 
 from collections import Counter
@@ -42,11 +42,11 @@ from glassformer.text.escaping import on_one_line, printable
 Vector = Float[Array, "d"]
 
 ROUNDING = 1e-5
-"""Scores that differ by no more than this share of the largest are equal: sums in another order round differently."""
+"""Scores that differ by at most this share of the largest one count as equal: rounding depends on the order of sums."""
 MIN_DIFFERENCE = 0.05
-"""Answers that differ by less are as good as the same: probabilities and cosines, and a number as a share of itself."""
+"""Minimum noticeable difference of probabilities and cosines, and of numbers relative to their size."""
 SHOWN_TOKENS = 5
-"""Next tokens that are named."""
+"""Number of likeliest next tokens that are shown."""
 DISTANCE = "distance / mean length"
 OF_RUNS = ("run", "first text", "second text", "largest difference of scores", "could tell apart", "tells apart")
 """Columns of the table of runs."""
@@ -68,48 +68,49 @@ def versus(request: LookRequest) -> View:
 
 @dataclass(frozen=True)
 class Output:
-    """What a model says of a text."""
+    """The answer of a model to a text."""
 
     summary: str
-    """What it says in a few words."""
+    """The answer in a few words."""
     probabilities: Mapping[str, float] = field(default_factory=dict)
-    """The probabilities of labels or next tokens; empty: it does not choose among few."""
+    """Probabilities of labels or next tokens; empty for other answers."""
     cosine: float | None = None
-    """The cosine of this text's vector and the other's, where vectors are what a model is for."""
+    """Cosine of the vectors of both texts in an embedding model; None for other models."""
     numeric: bool = False
-    """It says a number."""
+    """Whether the answer is a number."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """One text, and what a model makes of it."""
+    """One text with the answer, scores, vectors and attention of a model."""
 
     text: str
     tokens: Sequence[str]
     output: Output
     scores: Vector
-    """The scores before any softmax."""
+    """Scores before any softmax."""
     layers: Sequence[tuple[str, Vector]]
-    """After every layer, the mean of the tokens' vectors; at the end what the head reads."""
+    """Mean of the tokens' vectors after every layer; the last entry is the input of the head if there is a pool."""
     attention: Float[Array, "L h T T"] | None = None
     causal: bool = False
-    """No token looks at a later one."""
+    """Whether no token attends to a later one."""
     ids: Sequence[int] = ()
-    """The words among the tokens, which else are the names of columns or patches."""
+    """Ids of the tokens that are words; the other tokens are columns or patches."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What differs between two sides."""
+    """Differences between two sides."""
 
     largest: float
-    """The largest difference between their scores."""
+    """Largest difference between their scores."""
     layers: Sequence[str]
     cosines: Sequence[float]
+    """Cosine of both vectors after each layer."""
     distances: Sequence[float]
-    """The distance between the two vectors after each layer, as a share of their mean length."""
+    """Distance between both vectors after each layer, as a share of their mean length."""
     can: bool
-    """Whether the model can tell the two apart: its scores differ by more than rounding."""
+    """Whether the model can distinguish the texts: its scores differ by more than rounding errors."""
     does: bool
     """Whether its answers differ noticeably."""
 
@@ -118,7 +119,10 @@ class Difference:
 def side_of(
     model: nn.Module, inputs: Sequence[Any], text: str, tokens: Sequence[str], output: Output, ids: Sequence[int] = ()
 ) -> Side:
-    """The first example. A language model's scores are those of the next token, a translator's of the first."""
+    """Return the first example of a batch as a side.
+
+    The scores of a language model are those of the next token, in a translator those of the first output token.
+    """
     layered, decoder = capability(model, LayerOutputs), capability(model, HasDecoder)
     with capture(model, ("encoder.*", "*.vectors")) as seen:
         scores = model(*inputs)
@@ -137,7 +141,7 @@ def side_of(
 
 
 def compare_sides(a: Side, b: Side) -> Difference:
-    """Return how far apart a model's scores and vectors of the two texts are."""
+    """Return the differences between a model's scores, vectors and answers of both texts."""
     pairs = [np.stack([x, y]).astype(np.float64) for (_, x), (_, y) in zip(a.layers, b.layers, strict=True)]
     lengths = [max(np.linalg.norm(pair, axis=1).mean(), np.finfo(float).tiny) for pair in pairs]
     largest, size = (float(np.abs(values).max()) for values in (a.scores.astype(np.float64) - b.scores, a.scores))
@@ -153,7 +157,7 @@ def compare_sides(a: Side, b: Side) -> Difference:
 
 
 def _answers_differ(first: Output, second: Output, scores_differ: bool) -> bool:
-    """Return whether two answers differ noticeably; without answers, whether the scores do."""
+    """Return whether two answers differ noticeably; without comparable answers, return `scores_differ`."""
     if first.cosine is not None:
         return 1 - first.cosine >= MIN_DIFFERENCE
     if names := {*first.probabilities, *second.probabilities}:
@@ -170,12 +174,15 @@ def _side(request: LookRequest, loaded: Loaded, text: Example, other: Example) -
     return side_of(loaded.model, example.inputs, text=str(text), tokens=example.tokens, output=output, ids=example.ids)
 
 
-# --- what a run says, by family ---
+# --- the answer of a run, by family ---
 
 
 @singledispatch
 def output_of(family: Family, loaded: Any, example: ModelInput, text: Example, other: Example) -> Output:
-    """What a run says of a text, beside the other; a translator, what it writes."""
+    """Return the answer of a run to a text; `other` is the text to compare it with.
+
+    The answer of a translator is its translation.
+    """
     return Output(example.output)
 
 
@@ -218,12 +225,12 @@ def similarity_output(
 
 @dataclass(frozen=True)
 class Pair:
-    """Two texts as one run sees them."""
+    """Both texts in one run."""
 
     first: Side
     second: Side
     run: str = ""
-    """The run; empty if there is only one."""
+    """Path of the run; empty if there is only one."""
 
     @cached_property
     def difference(self) -> Difference:
@@ -231,12 +238,12 @@ class Pair:
 
     @property
     def prefix(self) -> str:
-        """The beginning of the titles of its panels."""
+        """The prefix of the titles of its panels."""
         return f"{self.run}: " if self.run else ""
 
 
 def versus_view(pairs: Sequence[Pair]) -> View:
-    """Return what each run says of both texts, how far apart they are after every layer, and its attention in each."""
+    """Return the answers of each run to both texts, their distance after every layer, and the attention in each."""
     panels: list[Panel] = [_answers(pairs[0]) if len(pairs) == 1 else _runs(pairs)]
     for pair in pairs:
         panels += [*_tokens(pair), *_layers(pair), *_attention(pair)]
@@ -245,7 +252,7 @@ def versus_view(pairs: Sequence[Pair]) -> View:
 
 
 def verdict(pair: Pair) -> str:
-    """Return whether the model can tell the two texts apart, and whether it does."""
+    """Return a sentence about whether the model can distinguish the texts, and whether its answers differ."""
     by = three(pair.difference.largest)
     if not pair.difference.can:
         return sentence("equal", by=by)
@@ -255,7 +262,7 @@ def verdict(pair: Pair) -> str:
 
 
 def _texts(pair: Pair) -> str:
-    """Return the two texts, compared by their words if a run reads nothing else."""
+    """Return a sentence with both texts, which says if they have the same words in a run that reads only words."""
     a, b = pair.first, pair.second
     only_words = all(side.ids and len(side.ids) == len(side.tokens) for side in (a, b))
     relation = "same words" if only_words and Counter(a.ids) == Counter(b.ids) else "beside"
@@ -263,7 +270,7 @@ def _texts(pair: Pair) -> str:
 
 
 def _answers(pair: Pair) -> Table:
-    """Return what the model says of both texts, the likeliest answers first."""
+    """Return a table of the model's answers to both texts, the likeliest first."""
     a, b = pair.first.output, pair.second.output
     if a.cosine is not None:
         return Table(title="how alike the two vectors are", columns=("cosine",), rows=[(a.cosine,)])
@@ -278,7 +285,7 @@ def _answers(pair: Pair) -> Table:
 
 
 def _runs(pairs: Sequence[Pair]) -> Table:
-    """Return what each run says of both texts."""
+    """Return a table of the answers of each run to both texts."""
     rows: Rows = []
     for pair in pairs:
         can, does = ("yes" if answer else "no" for answer in (pair.difference.can, pair.difference.does))
@@ -289,7 +296,10 @@ def _runs(pairs: Sequence[Pair]) -> Table:
 
 
 def _tokens(pair: Pair) -> list[Panel]:
-    """Return both texts; 1 marks a token where the other text has another one. None if a run reads no words."""
+    """Return both texts as panels; tokens that differ from the other text are marked by 1.
+
+    Texts without words have no panel.
+    """
     panels: list[Panel] = []
     for name, side, other in (("first", pair.first, pair.second), ("second", pair.second, pair.first)):
         if not side.ids:
@@ -302,7 +312,7 @@ def _tokens(pair: Pair) -> list[Panel]:
 
 
 def _attention(pair: Pair) -> list[Panel]:
-    """Return the attention in both texts; the head that is clearest in them is shown first."""
+    """Return the attention in both texts; the head that is sharpest on average is shown first."""
     sides = [("first", pair.first, pair.first.attention), ("second", pair.second, pair.second.attention)]
     shown = [(name, side, weights) for name, side, weights in sides if weights is not None]
     if not shown:
@@ -316,7 +326,7 @@ def _attention(pair: Pair) -> list[Panel]:
 
 
 def _layers(pair: Pair) -> list[Panel]:
-    """Return how far apart the texts are after each layer."""
+    """Return a chart of the distance and the cosine of the texts after each layer."""
     apart = pair.difference
     if not apart.layers:
         return []

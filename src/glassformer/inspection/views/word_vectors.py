@@ -1,5 +1,7 @@
-"""Word vectors: one word in several sentences, whose vector, the same at the input, takes on what stands around it; and
-the words nearest to a word, with a plane on which one sees it.
+"""Word vectors: the vectors of one word in several contexts, and the nearest neighbours of a word.
+
+In context, the vector of a word is the same in all sentences at the input and changes with its surroundings from layer
+to layer. Both views include a map of the vectors on a plane.
 """
 
 import re
@@ -27,15 +29,15 @@ from glassformer.text.tokenizer import Tokenizer
 
 COSINE = "cos(a, b) = a·b / (|a| |b|)"
 ROUNDING_SPREAD = 1e-9
-"""A spread that is this small beside the largest is rounding."""
+"""A spread below this fraction of the largest one is a rounding error."""
 EQUAL_SHARE = 1e-5
-"""Vectors that differ by no more than this share of their largest number are the same."""
+"""Vectors that differ by at most this share of their largest number count as equal."""
 MIN_MAPPED = 3
-"""Minimum number of vectors on a map: two lie on a line, so that the second axis of a map would be empty."""
+"""Minimum number of vectors on a map; two vectors lie on a line, so that the second axis would be empty."""
 CONTEXT_CHARS = 14
-"""Characters of a sentence that are shown on each side of the word."""
+"""Maximum number of characters that are shown on each side of the word."""
 MAX_QUOTED_CHARS = 60
-"""Characters of a sentence that an error shows."""
+"""Maximum number of characters of a sentence in an error message."""
 
 
 @register_view(
@@ -63,7 +65,7 @@ def word(request: LookRequest) -> View:
 
 
 def _vectors_in(request: LookRequest, word: str, text: str) -> tuple[list[str], Float[Array, "N L d"]]:
-    """Return the names of the layers, and the vectors of a word at each of its occurrences in a text."""
+    """Return the names of the layers, and the vectors of a word by occurrence in a text and layer."""
     example = request.encode(text)
     spans = find_word(word, text, request.source_tokenizer, example.ids)
     places = [(start + example.words.start, end + example.words.start) for start, end in spans]
@@ -86,10 +88,10 @@ def nearest_words(request: LookRequest) -> View:
 
 
 def places_of(word: str, text: str) -> list[Span]:
-    """The characters [start, end) at which a text holds exactly this word, in capitals or not.
+    """Return the character spans [start, end) of a whole word in a text, ignoring case.
 
-    In a script that has no capitals words may stand without blanks between them: there, where it is nowhere a word of
-    its own, it is found inside others.
+    Scripts without capital letters may have no blanks between words. There, a word that is nowhere separate is also
+    found inside longer sequences.
     """
     whole = re.escape(word)
     spans = [match.span() for match in re.finditer(rf"(?<!\w){whole}(?!\w)", text, re.IGNORECASE)]
@@ -99,9 +101,10 @@ def places_of(word: str, text: str) -> list[Span]:
 
 
 def find_word(word: str, text: str, tokenizer: Tokenizer, ids: Sequence[int] | None = None) -> list[Span]:
-    """The tokens [start, end) of each place at which a text holds a word.
+    """Return the token span [start, end) of each occurrence of a word in a text.
 
-    `ids`: what a model reads of the text, START first if it has one; places that were cut off are left out.
+    `ids` are the ids that a model reads of the text, including START if it has one. Occurrences that were cut off are
+    omitted. Raises `Misuse` if there is no occurrence or the word is unknown.
     """
     word = word.strip()
     if not word:
@@ -125,9 +128,9 @@ def find_word(word: str, text: str, tokenizer: Tokenizer, ids: Sequence[int] | N
 def word_vectors(
     model: nn.Module, inputs: Sequence[Any], spans: Sequence[Span]
 ) -> tuple[list[str], Float[Array, "N L d"]]:
-    """The names of the layers, and the vector at each of them of every place: the mean over its tokens.
+    """Return the names of the layers, and a vector per span and layer: the mean over the tokens of the span.
 
-    Of a translator, its encoder's. Layers of another width than the encoder's are left out.
+    In a translator, these are the layers of the encoder. Layers whose width differs from the encoder's are omitted.
     """
     if capability(model, CountsTokens) is not None:
         raise Misuse("a bag of words has one vector for a word, whatever stands around it")
@@ -146,10 +149,10 @@ def word_view(
     layers: Sequence[str],
     anchors: Mapping[str, Float[Array, "L d"]] | None = None,
 ) -> View:
-    """Return the similarity of the vectors of a word, layer by layer; `sentences` names the sentence of each vector.
+    """Return the similarities of the vectors of a word, layer by layer.
 
-    A sentence that contains the word twice is listed twice, in text order. `anchors` are vectors of other words by
-    layer. A chart per occurrence of the word shows the cosine with each of them.
+    `sentences` holds the sentence of each vector. A sentence with two occurrences is listed twice, in text order.
+    `anchors` holds the vectors of other words by layer. A chart per occurrence shows its cosine with each anchor.
     """
     labels = _labels(word, sentences)
     if not anchors and len(vectors) < 2:
@@ -181,7 +184,7 @@ def _anchor_chart(
 
 
 def _similarity(word: str, labels: Sequence[str], vectors: Float[Array, "N L d"], layers: Sequence[str]) -> list[Panel]:
-    """Return the cosine of every two vectors of a word and a map of all, layer by layer, and the course of the mean."""
+    """Return the pairwise cosines of a word's vectors and a map, layer by layer, and a chart of the mean cosine."""
     frames: list[list[Panel]] = []
     points: Float[Array, "N 2"] | None = None
     for layer in vectors.swapaxes(0, 1):
@@ -201,7 +204,7 @@ def _similarity(word: str, labels: Sequence[str], vectors: Float[Array, "N L d"]
 
 
 def _labels(word: str, sentences: Sequence[str]) -> list[str]:
-    """Return the text around the word in each sentence; in a sentence that is repeated, around its next occurrence."""
+    """Return the text around the word in each sentence; a repeated sentence shows the next occurrence."""
     labels = []
     for number, text in enumerate(sentences):
         places = places_of(word, text) or [(0, len(text))]
@@ -220,7 +223,7 @@ def _short(text: str) -> str:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """A word, the words nearest to it, and the vectors of all of them, its own first."""
+    """A word and its nearest neighbours, with their vectors; the vector of the word itself is the first."""
 
     word: str
     words: list[str]
@@ -228,16 +231,20 @@ class Neighbours:
 
     @property
     def dots(self) -> Float[Array, "k"]:
-        """The dot product of each nearest word's vector with the word's own."""
+        """The dot product of each neighbour's vector with the word's own."""
         return self.vectors[1:].astype(np.float64) @ self.vectors[0]
 
     @property
     def cosines(self) -> Float[Array, "k"]:
+        """The cosine of each neighbour's vector with the word's own."""
         return cosines(self.vectors)[0, 1:]
 
 
 def word_table(model: nn.Module) -> Float[Array, "V d"]:
-    """Return a model's word vectors; of a translator, those of the source; of a bag of words, what each word adds."""
+    """Return the word vectors of a model: in a translator those of the source, in a bag of words the rows of its table.
+
+    Raises `Misuse` if the model has no word vectors.
+    """
     if (known := capability(model, HasWordVectors)) is not None:
         return numbers_of(known.word_vectors())
     if capability(model, HasHead) is None:
@@ -246,7 +253,10 @@ def word_table(model: nn.Module) -> Float[Array, "V d"]:
 
 
 def word_id(word: str, tokenizer: Tokenizer) -> int:
-    """The token that is this word, as it stands after a blank if there is such a token."""
+    """Return the id of the token that is this word, preferably the token with a preceding blank.
+
+    Raises `Misuse` if the word is unknown or consists of several tokens.
+    """
     if not word.strip():
         raise Misuse("there is no word to look for")
     for text in dict.fromkeys([f" {word.lstrip(' ')}", word]):
@@ -260,22 +270,22 @@ def word_id(word: str, tokenizer: Tokenizer) -> int:
 
 
 def nearest(table: Float[Array, "V d"], id: int, most: int = 10, *, skip: Collection[int] = ()) -> list[int]:
-    """The rows nearest to row `id` by dot product, nearest first; neither itself nor those to skip."""
+    """Return the rows with the largest dot products with row `id`, in descending order, without `id` and `skip`."""
     order = np.argsort(-(table.astype(np.float64) @ table[id]), kind="stable")
     return order[~np.isin(order, [id, *skip])][:most].tolist()
 
 
 def neighbours_of(model: nn.Module, tokenizer: Tokenizer, word: str, *, most: int = 10) -> Neighbours:
-    """The words whose vectors are nearest to a word's."""
+    """Return the words whose vectors are nearest to a word's vector."""
     table = word_table(model)
     id = word_id(word, tokenizer)
-    beyond = range(tokenizer.vocab_size, len(table))  # a table may have more rows than there are tokens
+    beyond = range(tokenizer.vocab_size, len(table))  # A table may have more rows than there are tokens.
     rows = nearest(table, id, most, skip={*no_words(tokenizer), *beyond})
     return Neighbours(tokenizer.token(id).strip(), [tokenizer.token(row) for row in rows], table[[id, *rows]])
 
 
 def no_words(tokenizer: Tokenizer) -> set[int]:
-    """Special tokens, bytes that are only part of a character, signs that are never printed, and ids of no token."""
+    """Return the ids that are not words: special tokens, incomplete UTF-8 characters, control characters and gaps."""
     ids = set(tokenizer.specials)
     for id in range(tokenizer.vocab_size):
         try:
@@ -287,7 +297,7 @@ def no_words(tokenizer: Tokenizer) -> set[int]:
 
 
 def cosines(vectors: Float[Array, "N d"]) -> Float[Array, "N N"]:
-    """The cosine of every two of these vectors; 0 beside a vector that is 0."""
+    """Return the pairwise cosines of vectors; the cosine with a zero vector is 0."""
     x = vectors.astype(np.float64)
     length = np.linalg.norm(x, axis=-1, keepdims=True)
     unit = np.divide(x, length, out=np.zeros_like(x), where=length > 0)
@@ -297,10 +307,10 @@ def cosines(vectors: Float[Array, "N d"]) -> Float[Array, "N N"]:
 def plane(
     vectors: Float[Array, "N d"], like: Float[Array, "N 2"] | None = None
 ) -> tuple[Float[Array, "N 2"], tuple[float, float]]:
-    """Principal components: the two directions in which the vectors spread most, and each one's share of the spread.
+    """Return the projection onto the first two principal components, and each component's share of the variance.
 
-    X − mean = U S Vᵀ; the points are the first two columns of U S. A direction may point either way: here so that its
-    first point that is not 0 is positive, or as the points of `like` do.
+    X − mean = U S Vᵀ; the points are the first two columns of U S. The sign of a component is arbitrary. It is chosen
+    so that the points agree with those of `like`, or else so that the first point other than 0 is positive.
     """
     x = vectors.astype(np.float64)
     u, s, _ = np.linalg.svd(x - x.mean(0), full_matrices=False)
@@ -320,7 +330,7 @@ def plane(
 
 
 def neighbours_view(several: Sequence[Neighbours]) -> View:
-    """Return the words nearest to each word; for several words also a map of all, and how alike they are."""
+    """Return the words nearest to each word; for several words also a map of all and their pairwise cosines."""
     own = [nearest.word for nearest in several]
     panels: list[Panel] = [_table(f"Like “{nearest.word}”", nearest) for nearest in several]
     if len(several) > 1:
@@ -341,7 +351,7 @@ def map_of(
     groups: Sequence[str] = (),
     like: Float[Array, "N 2"] | None = None,
 ) -> Points:
-    """Return the vectors on a plane, with the share that each direction shows; `like`: as of `plane`."""
+    """Return the vectors on a plane, with the share of the variance on each axis; `like` is as in `plane`."""
     points, shares = plane(vectors, like)
     x, y = (f"{share:.0%} of the spread" for share in shares)
     takeaway = f"The map shows {sum(shares):.0%} of the spread"
@@ -349,7 +359,7 @@ def map_of(
 
 
 def cosine_grid(title: str, names: Sequence[str], vectors: Float[Array, "N d"], **facts: Any) -> Grid:
-    """Return the cosine of every two vectors; `facts`: other fields of the grid."""
+    """Return a grid of the pairwise cosines of vectors; `facts` are other fields of the grid."""
     alike = cosines(vectors)
     pairs = [f"“{one}” and “{other}”" for one in names for other in names]
     closest = leader("closest", pairs, np.where(np.triu(np.ones_like(alike, dtype=bool), 1), alike, np.nan))
