@@ -171,7 +171,7 @@ def code_of(module: nn.Module | None) -> str:
         return ""
 
 
-# --- what each module adds ---
+# --- boxes of modules ---
 
 HIDDEN_MODULES = (nn.Dropout, nn.Identity, WordDropout, Tap, NoNorm, NoPositions)
 """Modules without a box: they do not change the result in evaluation mode."""
@@ -212,7 +212,7 @@ def describe_children(module: nn.Module, plan: Plan, path: str) -> None:
         plan.add(f"{path or 'model'}.own", title, "other", weights=rest, recorded=recorded, guessed=True)
 
 
-# --- what goes in ---
+# --- embeddings ---
 
 
 @describe.register
@@ -255,7 +255,7 @@ def describe_convolutions(cut: ConvolutionStack) -> tuple[str, str, str]:
 
 
 class InputBox(NamedTuple):
-    """Title and details of the box of an embedding that reads other inputs than words."""
+    """Title and details of the box of an embedding that reads columns or images."""
 
     title: str
     detail: Callable[[Any], str]
@@ -404,7 +404,7 @@ def describe_recurrent(module: Recurrent, plan: Plan, path: str) -> None:
         )
 
 
-# --- the end ---
+# --- pools and heads ---
 
 
 @describe.register(Pool)

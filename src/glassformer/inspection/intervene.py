@@ -106,10 +106,10 @@ class _Intervention:
             self._change(last, _Part(self, "logits", last), itself=True)
         self._follow_positions()
 
-    # --- where something is changed ---
+    # --- changing outputs of modules ---
 
     def _change(self, module: nn.Module, change: "_Part", *, itself: bool) -> None:
-        """Change what a module records; `itself`: its output is recorded under the name of the module."""
+        """Change the tensors of a module; with `itself`, its output is recorded under the name of the module."""
         brick = capability(module, Brick)
 
         def output(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
@@ -174,7 +174,7 @@ class _Intervention:
         setattr(module, method, partial(around, original))
         self.undo.callback(partial(setattr, module, method, before) if before else partial(delattr, module, method))
 
-    # --- where in a text ---
+    # --- tracking positions in a text ---
 
     def _follow_positions(self) -> None:
         for path, encoder in parts_with(self.model, Encoder):
@@ -284,7 +284,7 @@ def _count_tokens(state: Any, read: Int[Tensor, "B"]) -> State:
     if "read" not in vars(state):
 
         def made_from(original: Callable[..., State], rows_read: Callable[[Any, Any], Tensor], rows: Any) -> State:
-            before = state.read  # `original` may change it
+            before = state.read  # `original` may change it.
             return _count_tokens(original(rows), rows_read(before, rows))
 
         def put(original: Callable[..., None], rows: Tensor, other: Any) -> None:

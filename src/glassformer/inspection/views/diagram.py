@@ -209,7 +209,7 @@ def describe_identity(encoder: IdentityEncoder, plan: Plan, path: str) -> None:
 
 
 def around(plan: Plan, residual: nn.Module | None, path: str, part: Callable[[], None]) -> None:
-    """Add a part with its norm, before or after it, and the residual arrow if there is one."""
+    """Add a part with the norm before or after it, and the residual arrow if there is one."""
     assert isinstance(residual, Residual)
     start = plan.last
     if residual.pre:
@@ -311,7 +311,7 @@ def _say(plan: Plan, name: str, more: str, title: str = "") -> None:
     plan.parts[name].brick = replace(brick, title=title or brick.title, detail=f"{brick.detail}, {more}")
 
 
-# --- numbers ---
+# --- outputs and shapes ---
 
 
 def record(model: nn.Module, plan: Plan, inputs: Sequence[Any]) -> dict[str, Tensor]:

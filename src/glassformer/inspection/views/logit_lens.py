@@ -51,7 +51,7 @@ def guesses_panel(loaded: Loaded, example: ModelInput, seen: "Lens | None" = Non
     return guesses_of(seen, tokens, shown, example.answers, at=example.stand is not None)
 
 
-# --- the numbers ---
+# --- predictions by layer ---
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ def positions_view(kind: str, vectors: Float[Array, "T d"]) -> View:
 
 
 def _by_distance(falls: Float[Array, "T"], title: str, name: str) -> Lines:
-    """Return a chart of a value by the distance of two positions."""
+    """Return a chart of a value by the distance between two positions."""
     told = f"From 1 token to {len(falls) - 1} the {name.split()[0]} {course(falls[1:].tolist())}"
     line = Line(name=name, x=[float(distance) for distance in range(len(falls))], y=falls.tolist())
     takeaway = told if len(falls) > 2 else ""

@@ -218,7 +218,7 @@ def _short(text: str) -> str:
     return cut(" ".join(text.split()), MAX_QUOTED_CHARS)
 
 
-# --- words near a word ---
+# --- nearest neighbours ---
 
 
 @dataclass(frozen=True)
