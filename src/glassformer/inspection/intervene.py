@@ -40,8 +40,8 @@ EMPTY = torch.empty(0)
 def intervene(model: nn.Module | Loaded, changes: Mapping[str, Change | Callable[[Tensor], Tensor]]) -> Iterator[None]:
     """Change tensors inside a model while this context is open.
 
-    `changes` maps names of captured tensors, or patterns of names (`*.mixed`), to `scale`, `zero`, `replace` or any
-    function from a tensor to one of the same shape.
+    `changes` maps names of captured tensors, or patterns of names (`*.mixed`), to changes. A change is `scale`, `zero`,
+    `replace` or any function from a tensor to one of the same shape.
     """
     model = model.model if isinstance(model, Loaded) else model
     with ExitStack() as undo:

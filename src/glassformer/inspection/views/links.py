@@ -4,10 +4,11 @@ A file of links has a JSON object per line, such as `{"text": "mara met tobin . 
 are separated by whitespace and counted from 0. Here, word 4 should attend to word 2. Links of several relations have
 names: `"links": {"subject": [[1, 0]], "object": [[1, 2]]}`. Every relation is scored separately.
 
-A head attends from the last token of one word that has a letter or digit (else from its last token) to all tokens of
-the other word. It finds the link if the other word gets more weight than every other word of the text. START, END and
-blanks are not part of a word. In a causal model, a link to a later word is scored from the later word to the earlier
-one. Links of words that were cut off, or that have no token, are left out and counted.
+A link is measured from the last token of its first word to all tokens of its second word. Final tokens without a letter
+or digit, such as commas, are skipped if possible. A head finds the link if the second word gets more weight than every
+other word of the text. START, END and blanks are not part of a word. In a causal model, a link to a later word is
+scored from the later word to the earlier one. Links of words that were cut off, or that have no token, are left out and
+counted.
 
 A file of gold alignments scores the cross-attention of a translator. It has a sentence pair per line with its alignment
 in Pharaoh format, `source ||| target ||| 0-0 1-2`, with `|||` or tabs as separators. Words are separated by whitespace
