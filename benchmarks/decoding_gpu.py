@@ -17,6 +17,7 @@ import time
 
 import torch
 
+from glassformer.config.messages import listening
 from glassformer.config.resolve import resolve
 from glassformer.decoding.options import Sampling
 from glassformer.decoding.running import Request, RunningBatch
@@ -56,7 +57,8 @@ def ours(shape, batch, **flags):
     layers, heads, width = shape
     settings = {"model.layers": layers, "model.heads": heads, "model.width": width, "model.context": CONTEXT, **flags}
     model = build_language_model(resolve({}, settings).model, vocab=VOCAB).eval().cuda().bfloat16()
-    running = RunningBatch(model, batch, CONTEXT, say=print)
+    with listening(print):
+        running = RunningBatch(model, batch, CONTEXT)
     prompt = torch.randint(4, VOCAB, (PROMPT,)).tolist()
 
     def run():
