@@ -1,1 +1,1 @@
-"""The course: lessons, exercises and their grading, and bricks of a student's own held against ours."""
+"""Lessons, exercises, grading, and comparison of a student's bricks with the reference."""

@@ -1,4 +1,4 @@
-"""A student whose code runs in this process, such as the names that a notebook has defined."""
+"""Evaluate student code in this process, for example the names that a notebook defines."""
 
 import traceback
 from collections.abc import Mapping
@@ -13,17 +13,17 @@ from glassformer.config.errors import error_line, out_of_memory
 from glassformer.teaching.exercise import ModuleCall, StudentError, run_module
 
 INSTALLED = (str(Path(__file__).parents[1]), "/site-packages/", "/lib/python", "<frozen")
-"""Parts of the paths of files that no student wrote."""
+"""Path fragments of installed files, which are not the student's code."""
 OUT_OF_MEMORY = "runs out of memory"
 MAX_ERROR_CHARS = 200
 
 
 class NotAllowed(ImportError):
-    """An import that a submission may not make."""
+    """Raised if a submission imports a forbidden module."""
 
 
 class Here:
-    """A student with these names."""
+    """Student whose names are defined in this process."""
 
     def __init__(self, names: Mapping[str, Any]) -> None:
         self.names = names
@@ -74,7 +74,7 @@ def _put_weights(module: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 
 def what_happened(error: BaseException) -> str:
-    """Return one line about an exception of a student's code, with the line number."""
+    """Return a one-line description of an exception in a student's code, with the line number."""
     if isinstance(error, NotImplementedError):
         return "is still to be written"
     if isinstance(error, SystemExit):
@@ -86,7 +86,7 @@ def what_happened(error: BaseException) -> str:
 
 
 def _where(trace: TracebackType | None) -> str:
-    """Return the last line of the student's own code in a traceback; empty if there is none."""
+    """Return the location of the last frame that is the student's code; empty if there is none."""
     own = [frame for frame in traceback.extract_tb(trace) if not any(sign in frame.filename for sign in INSTALLED)]
     if not own or own[-1].lineno is None:
         return ""

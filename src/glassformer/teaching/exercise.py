@@ -1,6 +1,6 @@
 """Exercises: names that a student defines, references to compare them with, and known mistakes.
 
-A student's code runs behind a `Student`, which may be in another process.
+Student code runs behind the `Student` protocol, possibly in another process.
 """
 
 import contextlib
@@ -23,15 +23,15 @@ from glassformer.config.sentences import sentences
 from glassformer.data.wording import counted
 
 TOLERANCE = 1e-5
-"""Maximum difference of numbers, relative to the largest."""
+"""Maximum difference between numbers, relative to the largest number."""
 
 
 class StudentError(Exception):
-    """Raised if a student's code gives no answer; says why in one line."""
+    """Raised if a student's code returns no result; the message is one line."""
 
 
 class ModuleCall(NamedTuple):
-    """Call of a module with given weights."""
+    """Arguments of `Student.run_module`: call a module with given weights."""
 
     build: Mapping[str, Any]
     """Arguments of the class."""
@@ -42,16 +42,16 @@ class ModuleCall(NamedTuple):
 
 
 class Student(Protocol):
-    """Names that a student has defined. Values are tensors, numbers, strings, None, and lists, tuples and dicts."""
+    """Access to a student's names. Values are tensors, numbers, strings, None, and lists, tuples and dicts of them."""
 
     def value(self, name: str) -> Any:
         """Return the value of a name."""
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Return the result of a function."""
+        """Call a function and return its result."""
 
     def run_module(self, name: str, *call: Any) -> Any:
-        """Return the result of a module, as `run_module` does. `call`: the fields of a `ModuleCall`."""
+        """Call a module and return the result of `run_module`. `call`: the fields of a `ModuleCall`."""
 
 
 @dataclass(frozen=True)
@@ -59,15 +59,15 @@ class Mistake:
     """A common mistake, recognised by computing its result."""
 
     hint: str
-    """One sentence for the student."""
+    """Hint for the student, in one sentence."""
     wrong: Callable[..., Any]
-    """Function, or class of modules, that makes the mistake; takes the same arguments as the reference."""
+    """Function or module class that makes the mistake, with the same parameters as the reference."""
 
 
 def known_mistakes(reference: Callable[..., Any]) -> list[Mistake]:
-    """Return the mistakes that a reference can make, with their hints from the `sentences.toml` beside it.
+    """Return the known mistakes of a reference, with their hints from the `sentences.toml` in its package.
 
-    A function takes the name of a mistake as `mistake=`; of a class, a subclass has it as its attribute `mistake`.
+    A function takes the name of a mistake as `mistake=`. A class is subclassed with the attribute `mistake`.
     """
 
     def with_mistake(name: str) -> Callable[..., Any]:
@@ -85,12 +85,12 @@ P = ParamSpec("P")
 
 
 def normal(*shapes: tuple[int, ...], scale: float = 1.0) -> Args:
-    """Return a function that draws a tensor of normal numbers, times `scale`, for each shape."""
+    """Return a function that draws a normal tensor with standard deviation `scale` for each shape."""
     return lambda chance: tuple(scale * torch.randn(shape, generator=chance) for shape in shapes)
 
 
 def drawn(draw: Callable[Concatenate[torch.Generator, P], tuple[Any, ...]]) -> Callable[P, Args]:
-    """Decorate a function that draws arguments with a generator: a call with its other parameters returns `Args`."""
+    """Decorate a function that draws arguments; a call without the generator then returns `Args`."""
     return lambda *args, **kwargs: lambda chance: draw(chance, *args, **kwargs)
 
 
@@ -101,7 +101,7 @@ class Case:
     what: str
     """Title, such as `the future is hidden`."""
     args: Args
-    """Function that draws the arguments; they differ in each grading."""
+    """Function that draws the arguments; by default, each grading draws new ones."""
     points: float = 1
     visible: bool = True
     """Whether students can run the case themselves; only `grade` runs the others."""
@@ -114,13 +114,13 @@ class Case:
 
 @dataclass(frozen=True)
 class Item:
-    """Points of a student for one case."""
+    """Points that a student gets for one case."""
 
     name: str
     points: float
     out_of: float
     line: str = ""
-    """The error, and the likely reason; empty if there is none."""
+    """Error and its likely reason; empty if there is none."""
     visible: bool = True
 
 
@@ -132,7 +132,7 @@ class Exercise(ABC):
 
     @abstractmethod
     def items(self, student: Student, *, seed: int = 0, visible: bool = True, hidden: bool = False) -> list[Item]:
-        """Return an item per case, visible ones, hidden ones or both. `seed`: of the drawn inputs."""
+        """Return one item per visible or hidden case, as selected; `seed` determines the inputs."""
 
     @property
     @abstractmethod
@@ -141,7 +141,7 @@ class Exercise(ABC):
 
     @abstractmethod
     def unseen(self) -> "Exercise":
-        """Return the same exercise with hidden cases only."""
+        """Return the same exercise with all cases hidden."""
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,9 @@ class ExerciseByCases(Exercise):
         return [replace(item, line=item.line and item.line + hint) for item, hint in zip(items, hints, strict=True)]
 
     def _try(self, student: Student, case: Case, seed: int) -> tuple[Item, list[Mistake]]:
-        """Return the item of a case, and the mistakes that have the same result as the student's code. They include
-        mistakes that make no difference in this case.
+        """Return the item of a case, and the mistakes with the same result as the student's code.
+
+        These include mistakes that make no difference in this case.
         """
         item = Item(f"{self.name}: {case.what}", 0, case.points, visible=case.visible)
         try:
@@ -211,7 +212,7 @@ class Function(ExerciseByCases):
 
 @dataclass(frozen=True)
 class Module(ExerciseByCases):
-    """An exercise to complete a class of modules, whose weights have the same names as the reference's."""
+    """An exercise to complete a module class, whose weights have the same names as the reference's."""
 
     def _compute(self, function: Callable[..., Any], case: Case, args: tuple[Any, ...], seed: int) -> Any:
         module = function(**case.build)
@@ -222,15 +223,17 @@ class Module(ExerciseByCases):
         return student.run_module(self.name, *ModuleCall(dict(case.build), self._weights(case, seed), args, case.learn))
 
     def _weights(self, case: Case, seed: int) -> dict[str, Tensor]:
-        """Return random weights, so that none is 0 or 1."""
+        """Return random weights, because mistakes may not show with initial weights of 0 or 1."""
         drawn = torch.Generator().manual_seed(seed + 1)
         shapes = self.reference(**case.build).state_dict()
         return {name: torch.randn(weight.shape, generator=drawn) * 0.5 for name, weight in shapes.items()}
 
 
 def run_module(module: nn.Module, args: tuple[Any, ...], *, learn: bool) -> Any:
-    """Return the output of a module in evaluation mode. To `learn`, return a dict of its `output`, and the gradients of
-    the output's sum of squares with respect to the first argument (`input`) and to the parameters (`weights`).
+    """Return the output of a module in evaluation mode, and with `learn` also gradients.
+
+    With `learn`, the result is a dict of `output`, `input` and `weights`. The last two are gradients of the output's
+    sum of squares, with respect to the first argument and to the parameters.
     """
     module.eval()
     if not learn:
@@ -254,7 +257,7 @@ class Answer(Exercise):
     """Description of the answer, such as `the head that finds the pronoun's noun, as (layer, head)`."""
     worth: float = 1
     hints: Sequence[tuple[Callable[[Any], bool], str]] = ()
-    """Known wrong answers, with a hint for each."""
+    """Tests for known wrong answers, with a hint for each."""
     visible: bool = True
 
     @property
@@ -285,14 +288,17 @@ def exercise(
 ) -> ExerciseByCases:
     """Return the exercise to write a function or module like the reference, under its name.
 
-    `mistakes`: more than those that the reference itself can make.
+    `mistakes`: known mistakes in addition to the mistakes of the reference itself.
     """
     kind = Module if isinstance(reference, type) else Function
     return kind(reference.__name__, reference, cases, [*known_mistakes(reference), *mistakes], tolerance)
 
 
 def answer(module: str, name: str) -> Answer:
-    """Return the exercise to answer a question of a lesson. `module`: the one beside whose `answers.toml` it is."""
+    """Return the exercise to answer a question of a lesson.
+
+    `module`: name of the lesson's module; the `answers.toml` in its package has the question.
+    """
     package, _, lesson = module.rpartition(".")
     questions = tomllib.loads(files(package).joinpath("answers.toml").read_text("utf-8"))
     asked = questions[lesson][name]
@@ -325,7 +331,7 @@ def _holds(test: Callable[[Any], bool], value: Any) -> bool:
 
 
 def difference(expected: Any, given: Any, tolerance: float) -> str | None:
-    """Return the first difference of two values in one line; None if there is none. NumPy arrays count as tensors."""
+    """Return the first difference between two values in one line; None if they agree. NumPy arrays count as tensors."""
     if isinstance(given, np.ndarray | np.generic) and given.dtype.kind in "biuf":
         given = torch.as_tensor(given)
     if isinstance(expected, Mapping):
@@ -381,7 +387,7 @@ def _tensor_difference(expected: Tensor, given: Any, tolerance: float) -> str | 
     if place is None:
         return None
     wrong, right = (_number(one, place) for one in (given, expected))
-    if wrong == right:  # to four digits: use the place with the largest difference
+    if wrong == right:  # equal to four digits: show the place with the largest difference
         furthest = (expected.detach().double() - given.detach().double()).abs().argmax()
         place = [int(one) for one in torch.unravel_index(furthest, expected.shape)]
         wrong, right = (_number(one, place) for one in (given, expected))
@@ -395,7 +401,7 @@ def _number(tensor: Tensor, place: list[int]) -> str:
 
 
 def first_apart(expected: Tensor, given: Tensor, tolerance: float) -> list[int] | None:
-    """Return the first place where tensors of one shape differ, relative to the largest number; None if nowhere."""
+    """Return the first index where two tensors differ, relative to the largest number; None if they agree."""
     expected, given = expected.detach().double(), given.detach().double()
     known = expected.isfinite()
     scale = max(1.0, float(expected[known].abs().max())) if known.any() else 1.0

@@ -1,4 +1,4 @@
-"""Grade submissions, each in a process of its own, by the exercises of a lesson."""
+"""Grade submissions by the exercises of a lesson, in separate processes."""
 
 import contextlib
 import csv
@@ -31,9 +31,9 @@ from glassformer.teaching.view import view_for
 from glassformer.text.escaping import printable_line, spreadsheet_cell
 
 SOLUTIONS = [str(Path(__file__).with_name("exercises") / "__init__.py")]
-"""One of the files with the references, which submissions try to open."""
+"""A file with reference solutions, which each process tries to open to test its isolation."""
 MB = 10**6
-"""Bytes; a submission that prints more gets a note."""
+"""Bytes per megabyte. A submission that prints more than one megabyte gets a note."""
 
 
 @dataclass(frozen=True)
@@ -42,18 +42,18 @@ class Submission(Checked):
 
     file: str = ""
     problem: str = ""
-    """Why the file could not be graded; empty if it could."""
+    """Reason why the file could not be graded; empty if it was graded."""
     notes: Sequence[str] = ()
     """Errors in the submission, whether they cost points or not."""
     isolation: Sequence[str] = ()
-    """Forbidden actions that the process tried before the submission ran; those that succeeded begin with "weak"."""
+    """Forbidden actions that the process tried before the submission ran; "weak" marks actions that succeeded."""
     seconds: float = 0
     visible_seconds: float = 0
     """Seconds until the first hidden case."""
 
     @property
     def lines(self) -> list[str]:
-        """Return the problem, or the notes and the lines of all items with lost points."""
+        """Return the problem if there is one, else the notes and the lines of all items with lost points."""
         lost = [f"{item.name}: {item.line}" for item in self.items if item.line]
         return [self.problem] if self.problem else [*self.notes, *lost]
 
@@ -84,11 +84,11 @@ class Submission(Checked):
 
 @dataclass(frozen=True)
 class Grades:
-    """Results of all submissions. A notebook shows them as a table."""
+    """Results of all submissions. A notebook displays them as a table."""
 
     lesson: str
     seed: int
-    """Seed of the drawn inputs."""
+    """Seed of the random inputs."""
     submissions: Sequence[Submission] = field(default_factory=list)
 
     def rows(self) -> list[tuple[str, str, str]]:
@@ -136,8 +136,9 @@ def grade(
 ) -> Grades:
     """Grade notebooks or Python files. None of their code runs in this process.
 
-    `hidden`: a folder with `NAME.py`, whose EXERCISES replace those of the same name and add others.
-    `seconds`: per cell and per call. `memory`: in MB. `seed`: of the drawn inputs (default: a new one).
+    `hidden`: a folder with `NAME.py`, whose EXERCISES replace exercises of the same name or add new ones.
+    `seconds`: time limit per cell and per call. `memory`: memory limit in MB.
+    `seed`: seed of the random inputs (default: a new one).
     """
     one = lesson if isinstance(lesson, Lesson) else find_lesson(lesson)
     exercises = [*one.exercises] if hidden is None else with_hidden(one, Path(hidden))
@@ -181,19 +182,19 @@ def _refuse_importable(files: Sequence[str | Path]) -> None:
 
 
 def _solutions(lesson: Lesson) -> list[str]:
-    """Return the files with solutions that each submission's process tries to read."""
+    """Return the solution files that each submission's process tries to read to test its isolation."""
     return [*SOLUTIONS, *(os.path.abspath(file) for file in (lesson.file, lesson.file.with_suffix(".py")))]
 
 
 def _hidden_paths(lesson: Lesson, *paths: str | Path) -> list[str]:
-    """Return the paths that no submission may read: the given ones, and those of solutions and references."""
+    """Return the paths that no submission may read: the given paths, the solutions and the references."""
     file = lesson.file
     own = [file, file.with_suffix(".py"), file.with_name("__pycache__")] if file.parent != lessons.FOLDER else []
     return [os.path.abspath(one) for one in (*paths, *own, lessons.FOLDER, Path(__file__).with_name("exercises"))]
 
 
 def with_hidden(lesson: Lesson, folder: Path) -> list[Exercise]:
-    """Return the exercises of a lesson, with a teacher's hidden ones."""
+    """Return the exercises of a lesson, replaced or extended by the hidden exercises in a folder."""
     files = _hidden_files(lesson, folder)
     if not files:
         raise Misuse(f"{folder} has no {lesson.name}.py, which must define hidden exercises as EXERCISES")
@@ -202,14 +203,14 @@ def with_hidden(lesson: Lesson, folder: Path) -> list[Exercise]:
 
 
 def _hidden_files(lesson: Lesson, folder: Path) -> list[str]:
-    """Return the files of hidden exercises that the folder has for a lesson."""
+    """Return the files in a folder that define hidden exercises of a lesson."""
     names = dict.fromkeys((f"{lesson.name}.py", f"{lesson.name.replace('-', '_')}.py"))
     return [os.path.abspath(folder / name) for name in names if (folder / name).is_file()]
 
 
 @dataclass(frozen=True)
 class Grading:
-    """Exercises and limits with which submissions are graded."""
+    """Settings for grading submissions: exercises, limits, seed and processes."""
 
     lesson: Lesson
     exercises: Sequence[Exercise]
@@ -217,16 +218,16 @@ class Grading:
     seed: int
     processes: Nursery
     passes: Sequence[bool] = (False, True)
-    """The visible cases (False), then the hidden ones."""
+    """Passes in order: visible cases (False), hidden cases (True)."""
 
     def items(self, students: Iterable[Student]) -> Iterator[list[list[Item]]]:
-        """Yield the items of each exercise, one pass after the other."""
+        """Yield one list per pass: the items of each exercise."""
         for student, hidden in zip(students, self.passes, strict=True):
             yield [each.items(student, seed=self.seed, visible=not hidden, hidden=hidden) for each in self.exercises]
 
 
 class _Unread:
-    """The student of a file that cannot be read."""
+    """Student whose file cannot be read."""
 
     def value(self, *asked: Any) -> Any:
         raise StudentError("cannot be read")
@@ -235,9 +236,9 @@ class _Unread:
 
 
 def _graded(file: str, asked: Grading, *, hidden: Collection[str]) -> Submission:
-    """Grade a file. Hidden cases run last, in a process of their own, so that no visible line depends on them.
+    """Grade a file. Hidden cases run last, in a separate process, so that no visible line depends on them.
 
-    All texts of the result are printable: a student chooses names of files, and messages.
+    All texts in the result are made printable, because students choose file names and messages.
     """
     began = time.monotonic()
     try:
@@ -277,7 +278,7 @@ def _graded(file: str, asked: Grading, *, hidden: Collection[str]) -> Submission
 
 
 def _by_exercise(passes: Iterable[Sequence[Sequence[Item]]]) -> list[Item]:
-    """Return the printable items of all passes, the items of one exercise together."""
+    """Return the items of all passes, grouped by exercise, with printable texts."""
     return [
         replace(item, name=printable_line(item.name), line=printable_line(item.line))
         for of_exercise in zip(*passes, strict=True)
@@ -288,8 +289,10 @@ def _by_exercise(passes: Iterable[Sequence[Sequence[Item]]]) -> list[Item]:
 
 @contextlib.contextmanager
 def _opened(file: str) -> Iterator[int]:
-    """Open a submission without reading it. Raise `Unreadable` for links, which may lead to a solution, for files that
-    are too large, and for anything that is not a regular file.
+    """Open a submission without reading it.
+
+    Raise `Unreadable` for links, which may lead to a solution, for files that are too large, and for anything that is
+    not a regular file.
     """
     limit = "notebook_bytes" if is_notebook(file) else "submission_bytes"
     if os.path.islink(file):

@@ -1,1 +1,1 @@
-"""A student's brick held against ours: `gf.check_brick` and `glassformer check --brick FILE.py:Name`."""
+"""Comparison of a user's brick with the reference: `gf.check_brick` and `glassformer check --brick FILE.py:Name`."""

@@ -1,4 +1,4 @@
-"""Contracts of attention: a class, cross-attention to a memory, and a function of queries, keys and values."""
+"""Contracts of attention: self-attention, cross-attention, and a function of queries, keys and values."""
 
 import inspect
 import math
@@ -16,23 +16,23 @@ from glassformer.teaching.brick_check.steps import Case, Mistakes, Scope, Steps,
 HEADS, HEAD_WIDTH = 3, 7
 WIDTH = HEADS * HEAD_WIDTH
 MEMORY_TOKENS, MEMORY_WIDTH = 4, 13
-"""Sizes of the memory. Both differ from those of x, so that a brick that confuses the two sequences cannot pass."""
+"""Sizes of the memory. Both differ from the sizes of x, so that a brick that confuses the two sequences cannot pass."""
 
 # --- formulas ---
 
 
 def split(x: Tensor, heads: int) -> Tensor:
-    """Return the heads, B×T×d → B×h×T×e."""
+    """Split vectors into heads, B×T×d → B×h×T×e."""
     return x.reshape(*x.shape[:-1], heads, -1).transpose(1, 2)
 
 
 def view_as_heads(x: Tensor, heads: int) -> Tensor:
-    """Return wrong heads that mix tokens and heads, B×T×d → B×h×T×e."""
+    """Reshape vectors to heads without a transpose, which mixes tokens and heads, B×T×d → B×h×T×e."""
     return x.reshape(len(x), heads, x.shape[1], -1)
 
 
 def past(s: Scope, diagonal: int = 0) -> Tensor:
-    """Return the causal mask T×S, True for a token itself and those before it; all True if attention is not causal."""
+    """Return the causal mask T×S, True for a token and its predecessors; all True if attention is not causal."""
     pairs = torch.ones(s._q.shape[-2], s._k.shape[-2], dtype=torch.bool)
     return pairs.tril(diagonal) if s.causal else pairs
 
@@ -52,7 +52,7 @@ def products(s: Scope) -> Tensor:
 
 
 def divided(divisor: Callable[[Scope], float]) -> Steps:
-    """Return the step of scores that are divided by another number than the root of the head width."""
+    """Return the step that divides the scores by another number than the square root of the head width."""
     return {"scores": lambda s: (s._q @ s._k.mT / divisor(s)).masked_fill(~s._seen, -math.inf)}
 
 
@@ -163,7 +163,7 @@ def function_cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
 
 
 def needs_memory(brick: Callable[..., Any]) -> bool:
-    """Return whether the forward of a class cannot be called without a memory."""
+    """Return whether the `forward` of a class requires a memory."""
     parameters = inspect.signature(brick.forward).parameters.values()  # type: ignore[attr-defined]
     required = [one.name.lower() for one in parameters if one.default is one.empty]
     memory, x = f"memory|{CROSS_ATTENTION.arguments['memory']}", ATTENTION.arguments["x"]

@@ -48,21 +48,21 @@ ENCODER = contract(
 """Contract of an encoder. There is no reference for its outputs, but every other check applies."""
 KINDS_WITH_REFERENCE = (pooling, attention, norm, positions, feed_forward, recurrent, functions)
 CONTRACTS: list[Contract] = [*(each for kind in KINDS_WITH_REFERENCE for each in kind.CONTRACTS), ENCODER]
-"""All contracts; if several patterns match a name, the first counts."""
+"""All contracts. If several patterns match a name, the first one applies."""
 KINDS = list(dict.fromkeys(contract.name for contract in CONTRACTS))
 GROUPS = list(dict.fromkeys(contract.group for contract in CONTRACTS if contract.group))
 
 
 @dataclass(frozen=True)
 class BrickChecks(Checks):
-    """The checks of a brick, whose name is `run`. In a notebook, it shows itself."""
+    """Results of the checks of a brick; `run` is its name. A notebook displays them."""
 
     like: str = ""
-    """Kind of brick that it was compared with."""
+    """Kind of the reference brick."""
     first_wrong: str = ""
-    """The first wrong tensor, and the right number; empty if there is none."""
+    """Description of the first wrong tensor, with the expected number; empty if there is none."""
     hint: str = ""
-    """The likely reason; empty if it is unknown."""
+    """Likely reason of the difference; empty if unknown."""
 
     def view(self) -> View:
         labelled = {"First wrong tensor": self.first_wrong, "Likely reason": self.hint}
@@ -82,9 +82,10 @@ class BrickChecks(Checks):
 
 
 def check_brick(brick: "Callable[..., Any] | str | os.PathLike[str]", like: str | None = None) -> BrickChecks:
-    """Compare your brick with the reference implementation, using the same weights: outputs, gradients, causality,
-    padding and more. Return all checks, the first wrong tensor and the likely reason.
+    """Compare your brick with the reference implementation, using the same weights.
 
+    The checks cover outputs, gradients, causality, padding and more. The result has all checks, the first wrong tensor
+    and the likely reason.
     `brick`: a class, a function, or `FILE.py:Name`. `like`: the kind of brick, such as attention, layer-norm or lstm
     (default: inferred from its name).
     """
@@ -139,7 +140,7 @@ def _read_weights(subject: Subject) -> Deviation:
 
 
 def _skipped(name: str, failed: str) -> CheckResult:
-    """Return the row of a check that was not run because another one failed."""
+    """Return the row of a check that was skipped because the check `failed` failed."""
     return CheckResult(name, None, TOLERANCE, None, f"{failed} comes first")
 
 
@@ -147,7 +148,10 @@ def _skipped(name: str, failed: str) -> CheckResult:
 
 
 def find_brick(brick: "Callable[..., Any] | str | os.PathLike[str]") -> Callable[..., Any]:
-    """Return the class or function; `FILE.py:Name` names one in a file."""
+    """Return the class or function to check.
+
+    `FILE.py:Name` imports it from a file. `FILE.py` alone must register exactly one brick.
+    """
     if isinstance(brick, str | os.PathLike):
         file, name = split_name(os.fspath(brick))
         module = import_file(file)
@@ -163,7 +167,7 @@ def find_brick(brick: "Callable[..., Any] | str | os.PathLike[str]") -> Callable
 
 
 def find_contracts(brick: Callable[..., Any], like: str | None) -> list[Contract]:
-    """Return the contracts to compare the brick with: one, or all of a group."""
+    """Return the contracts to try: a single contract, or all contracts of a group."""
     is_function = not inspect.isclass(brick)
     fitting = [contract for contract in CONTRACTS if contract.is_function == is_function]
     if like is None and not is_function and issubclass(brick, Encoder):  # type: ignore[arg-type]

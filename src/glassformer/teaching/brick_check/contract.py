@@ -1,4 +1,4 @@
-"""The description of a kind of brick: sizes, inputs, a reference written out step by step, and known mistakes."""
+"""Contract of a kind of brick: sizes, inputs, a step-by-step reference and known mistakes."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from glassformer.teaching.brick_check.steps import Case, Mistakes, Run, Stages, 
 from glassformer.teaching.exercise import Mistake
 
 BATCH, TOKENS = 2, 5
-"""Sizes of the inputs of every kind that has them."""
+"""Batch size and number of tokens of the test inputs."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Contract:
     signature: str
     """Shapes of inputs and output, such as `x B×T×d → B×T×d`."""
     pattern: str
-    """Pattern of the names of classes or functions of this kind, in lower case and without underscores."""
+    """Pattern that matches names of such classes or functions, in lower case and without underscores."""
     steps: Steps
     inputs: Callable[["Facts", torch.Generator], list[Case]]
     """Function that returns the cases to compare, without weights."""
@@ -33,46 +33,46 @@ class Contract:
     run: Run = run_once
     is_function: bool = False
     sizes: Mapping[str, Offer] = field(default_factory=dict)
-    """Arguments for its __init__."""
+    """Values offered to the parameters of the brick's `__init__`."""
     unnamed: Mapping[str, Any] = field(default_factory=dict)
-    """Sizes that a brick has if its __init__ does not name them."""
+    """Sizes of a brick whose `__init__` has no parameter for them."""
     arguments: Mapping[str, str] = field(default_factory=dict)
-    """Inputs in order, with patterns of their other names."""
+    """Patterns of alternative parameter names, by input, in the order of the inputs."""
     weights: Sequence[Weight] = ()
     group: str = ""
-    """The kind under which bricks are registered, such as `norm`."""
+    """Kind under which such bricks are registered, such as `norm`."""
     variants: Sequence[Mapping[str, Any]] = ({},)
-    """Alternative facts, all of them right; the first that fits the brick counts."""
+    """Equally correct alternatives; the first one that matches the brick is used."""
     says: Mapping[str, str] = field(default_factory=dict)
-    """Templates that report a fact of a variant that is not the first, by fact."""
+    """Message templates by fact, for a matching variant that differs from the first."""
     sources: Mapping[str, str] = field(default_factory=dict)
-    """Where `Watch.stage` finds a stage: the output of a weight, the input `into` it, `softmax`, `first mean`."""
+    """Sources of stages for `Watch.stage`: a weight's output, the input `into` a weight, `softmax`, `first mean`."""
     searched: Sequence[str] = ()
-    """Stages that must be among the computed tensors, whatever computes them."""
+    """Stages that must be among the computed tensors, whichever function computes them."""
     causal: str = ""
-    """`always`: no output depends on later tokens; `option`: as the option `causal` says; empty: it may."""
+    """`always`: no output depends on later tokens; `option`: the option `causal` decides; empty: outputs may."""
     permutes: str = ""
-    """Effect of permuted tokens on the output: permuted `with` them, or the `same`."""
+    """Effect of permuting the tokens: outputs move `with` them or stay the `same`; empty: order matters."""
     permuted: Sequence[str] = ("x",)
     """Inputs whose tokens are permuted together."""
     masked: str = "x"
-    """The input that the mask belongs to."""
+    """Input that the mask belongs to."""
     time: int | None = 1
-    """The token axis of these inputs; None if they have no tokens."""
+    """Token axis of the inputs; None if they have no tokens."""
     learns: int = 0
     """Number of tokens that the brick must be able to overfit."""
     shape: Callable[[Case], tuple[int, ...]] = lambda case: tuple(case.inputs["x"].shape)
     """Function that returns the shape of the output."""
     read_weights: Callable[[nn.Module, Mapping[str, Any], set[str]], Bridge] | None = None
-    """Function that finds the weights; None: by their names."""
+    """Function that finds the weights; None: find them by their names."""
 
     def expected(self, case: Case, *replaced: Steps) -> Stages:
-        """Return the right stages, or those of a brick that computes some steps differently."""
+        """Return the stages of the reference, with the steps in `replaced` in place of its own."""
         steps = {name: step for formulas in (self.steps, *replaced) for name, step in formulas.items()}
         return _only_real(self.run(steps, case), case)
 
     def known_mistakes(self) -> list[Mistake]:
-        """Return single mistakes, then pairs of them that concern different steps."""
+        """Return all single mistakes, then all pairs of mistakes in different steps."""
         hints = {name: sentence(__name__, name) for name in self.mistakes}
         singles = [Mistake(hints[name], self._wrong(steps)) for name, steps in self.mistakes.items()]
         pairs = [
@@ -87,25 +87,25 @@ class Contract:
 
 
 def contract(kind: str, **formulas: Any) -> Contract:
-    """Return the contract that `kinds.toml` describes, with its formulas, sizes and weights."""
+    """Return the contract of a kind: its entry in `kinds.toml`, completed by `formulas`."""
     return Contract(**KINDS[kind], **formulas)
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts about a student's brick that are known before it is compared."""
+    """Properties of a student's brick that are known before the comparison."""
 
     options: Mapping[str, Any]
-    """The sizes that it was built with."""
+    """Sizes that the brick was built with."""
     takes: frozenset[str]
-    """The inputs that it names."""
+    """Inputs that the brick has a parameter for."""
     built_with: frozenset[str]
-    """The sizes that it names."""
+    """Sizes that its `__init__` has a parameter for."""
     module: nn.Module | None
 
 
 def _only_real(stages: Stages, case: Case) -> Stages:
-    """Set stages of the shapes B×T×… and B×h×T×S to nan where there is no real token."""
+    """Set stages of shape B×T×… or B×h×T×S to nan at padding tokens."""
     if case.real is None:
         return stages
     rows, length = case.real.shape
@@ -119,10 +119,10 @@ def _only_real(stages: Stages, case: Case) -> Stages:
 
 
 def padded(facts: "Facts", case: Case, name: str = "x", *, per_token: bool = True) -> list[Case]:
-    """Return a case, and if the brick takes a mask, the same case with padding in the input `name`: each row has two
-    tokens less than the one before.
+    """Return a case and, if the brick takes a mask, the same case with padding.
 
-    `per_token`: whether there is an output for each token of this input; those of padding are not compared.
+    Each row of the input `name` has two real tokens fewer than the row before.
+    `per_token`: whether each token of this input has an output; outputs at padding are not compared.
     """
     if "mask" not in facts.takes:
         return [case]
@@ -135,5 +135,5 @@ def padded(facts: "Facts", case: Case, name: str = "x", *, per_token: bool = Tru
 
 
 def tokens(width: int, drawn: torch.Generator) -> Tensor:
-    """Return B×T×width normal numbers."""
+    """Return random normal inputs, B×T×width."""
     return torch.randn(BATCH, TOKENS, width, generator=drawn)

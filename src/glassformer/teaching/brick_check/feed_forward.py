@@ -40,7 +40,7 @@ MISTAKES: Mistakes = {
 def read_weights(module: nn.Module, options: Mapping[str, object], turned: set[str]) -> Bridge:
     """Find the weights by their shapes: d → hidden, once or twice, and hidden → d.
 
-    `turned`: parameters that are used as x W, not as x Wᵀ.
+    `turned`: names of parameters that are used as x W instead of x Wᵀ.
     """
     shapes = {name: tuple(one.T.shape if name in turned else one.shape) for name, one in module.named_parameters()}
     into = [name for name, shape in shapes.items() if len(shape) == 2 and shape[1] == WIDTH != shape[0]]

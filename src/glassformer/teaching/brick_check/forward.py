@@ -1,4 +1,4 @@
-"""Compare a brick with the reference: whether outputs agree, the first wrong tensor, and the likely reason."""
+"""Compare a brick's outputs with the reference; find the first wrong tensor and the likely reason."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -16,14 +16,14 @@ from glassformer.teaching.brick_check.watch import alike, first_wrong
 from glassformer.teaching.exercise import TOLERANCE, Mistake, StudentError, difference, first_apart
 
 CLEAR_DIFFERENCE = 1e-3
-"""Relative difference that is larger than any rounding error."""
+"""Relative difference above any rounding error."""
 MAX_UNKNOWN_SHARE = 0.7
-"""Maximum share of nan with which two tensors are still compared."""
+"""Maximum share of nan in a tensor that is still compared."""
 
 
 @dataclass(frozen=True)
 class CaseRun:
-    """A case, the expected stages, and the call of the student's brick."""
+    """Case, expected stages, and result of the student's brick."""
 
     case: Case
     expected: Stages
@@ -37,7 +37,7 @@ class CaseRun:
 
     @property
     def line(self) -> str | None:
-        """Return the difference in one line; None if there is none."""
+        """Return a one-line description of the difference; None if there is none."""
         return difference(self.expected["output"], self.output, TOLERANCE)
 
     @property
@@ -48,7 +48,7 @@ class CaseRun:
 
 @dataclass(frozen=True)
 class Forward:
-    """Result of the comparison."""
+    """Result of comparing a brick's outputs with the reference."""
 
     row: CheckResult
     first_wrong: str = ""
@@ -56,7 +56,7 @@ class Forward:
 
 
 def apart(expected: Tensor, given: Tensor) -> float:
-    """Return the largest difference, relative to the largest number; infinite if a number is nan."""
+    """Return the largest difference, relative to the largest number; infinite if shapes differ or a number is nan."""
     if expected.shape != given.shape:
         return math.inf
     known = ~expected.isnan()
@@ -68,7 +68,7 @@ def apart(expected: Tensor, given: Tensor) -> float:
 
 
 def compare_forward(subject: Subject) -> Forward:
-    """Compare all cases in every variant that is right; the subject keeps the one that fits best."""
+    """Compare all cases with every variant of the reference, and store the best variant in the subject."""
     contract = subject.contract
     first, *_ = variants = subject.variants()
     tries: list[tuple[dict[str, Any], list[CaseRun] | StudentError]] = []
@@ -95,7 +95,7 @@ def compare_forward(subject: Subject) -> Forward:
 
 
 def _ranked(contract: Contract, tried: list[CaseRun] | StudentError) -> tuple[int, Forward]:
-    """Return a rank, lower for a better explanation, and the comparison."""
+    """Return the rank of a variant, lower for a better explanation, and its comparison."""
     if isinstance(tried, StudentError):
         return 4, Forward(_row(None, False, str(tried)))
     failing = [one for one in tried if one.line is not None]
@@ -132,7 +132,7 @@ def _hint(contract: Contract, tried: Sequence[CaseRun], wrong: CaseRun, stage: s
 
 
 def _explains(mistake: Mistake, wrong: CaseRun, stage: str, actual: Tensor) -> bool:
-    """Return whether a mistake changes a stage into the student's tensor."""
+    """Return whether a mistake turns the expected stage into the student's tensor."""
     made = _made(mistake.wrong, wrong.case)
     if made is None or stage not in made or alike(wrong.expected[stage], made[stage])[0]:
         return False
@@ -142,7 +142,7 @@ def _explains(mistake: Mistake, wrong: CaseRun, stage: str, actual: Tensor) -> b
 def _made(wrong: Callable[..., Any], case: Case) -> Stages | None:
     try:
         return dict(wrong(case))
-    except (RuntimeError, ValueError, IndexError, TypeError, AttributeError):  # the mistake is impossible here
+    except (RuntimeError, ValueError, IndexError, TypeError, AttributeError):  # the mistake is impossible in this case
         return None
 
 
@@ -156,6 +156,6 @@ def _is_unknown(made: Tensor) -> bool:
 
 
 def _gives(made: Tensor, given: Tensor) -> bool:
-    """Return whether two outputs agree wherever the mistake gives numbers."""
+    """Return whether two outputs agree wherever the mistake's output is a number."""
     is_comparable = made.shape == given.shape and not _is_unknown(made)
     return is_comparable and first_apart(made, torch.where(made.isnan(), made, given), TOLERANCE) is None

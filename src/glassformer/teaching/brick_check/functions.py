@@ -9,7 +9,7 @@ from glassformer.teaching.brick_check.contract import Facts, contract
 from glassformer.teaching.brick_check.steps import Case, Mistakes, Scope, Steps
 
 ROWS, CLASSES, IGNORED = 5, 7, -100
-"""Examples, classes, and the class number of an example that does not count."""
+"""Number of examples, number of classes, and the label of ignored examples."""
 
 
 def softmax_cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
@@ -56,7 +56,7 @@ def losses(s: Scope) -> Tensor:
 
 
 def counts(s: Scope) -> Tensor:
-    """Return which of the N examples count."""
+    """Return the mask of examples that count in the loss, N."""
     return (s.true != IGNORED) & (True if s.mask is None else s.mask)
 
 

@@ -1,4 +1,4 @@
-"""Names that students give to sizes, inputs and weights: pass the first two by name, and find the weights."""
+"""Match the names that students give to sizes, inputs and weights with the names of the reference."""
 
 import inspect
 import re
@@ -15,24 +15,24 @@ from glassformer.teaching.exercise import StudentError
 
 KINDS: Mapping[str, Any] = tomllib.loads(files(__package__).joinpath("kinds.toml").read_text("utf-8"))
 SIZE_NAMES: Mapping[str, str] = KINDS["sizes"]
-"""Sizes and other facts that an __init__ may ask for, and patterns of their other names. The first that fits counts."""
+"""Patterns of parameter names, by the size or other fact that they stand for. The first match applies."""
 OPTIONAL_SIZES = ("head_width", "context", "activation")
-"""Sizes that a brick gets only where it has no default for them."""
+"""Sizes that are passed only to parameters without a default."""
 
 
 @dataclass(frozen=True)
 class Offer:
-    """An argument that a brick may name."""
+    """Value for a parameter that a brick may have."""
 
     value: Any
     names: str = ""
-    """Pattern of its other names, in lower case."""
+    """Pattern of alternative parameter names, in lower case."""
     always: bool = True
-    """Whether to give it wherever it is named; if not, only where it has no default."""
+    """Whether to pass the value even to a parameter with a default."""
 
 
 def sizes(**values: Any) -> dict[str, Offer]:
-    """Return the offers of these sizes, in the order of `SIZE_NAMES`."""
+    """Return the offers of the given sizes, in the order of `SIZE_NAMES`."""
     return {
         key: Offer(values[key], names, always=key not in OPTIONAL_SIZES)
         for key, names in SIZE_NAMES.items()
@@ -41,9 +41,9 @@ def sizes(**values: Any) -> dict[str, Offer]:
 
 
 CONFIG_NAMES = ("config", "cfg", "conf", "args", "hparams", "opts", "settings")
-"""Names of a parameter that holds all sizes."""
+"""Names of a parameter that takes a configuration object with all sizes."""
 ESSENTIAL = ("width", "heads", "hidden", "input_width")
-"""Sizes that a brick with such a parameter is taken to read; parameters of unknown names take them in this order."""
+"""Sizes that a brick is assumed to read from a configuration. Parameters of unknown names get them in this order."""
 
 
 class Config:
@@ -53,7 +53,7 @@ class Config:
         self._offers = offers
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # asked for by `copy` and `pickle`
+        if name.startswith("_"):  # `copy` and `pickle` look for such names
             raise AttributeError(name)
         key = key_of(name, self._offers)
         if key is None:
@@ -62,7 +62,7 @@ class Config:
 
 
 def key_of(name: str, offers: Mapping[str, Offer]) -> str | None:
-    """Return the offer that a parameter's name stands for."""
+    """Return the key of the offer that matches a parameter name; None if there is no match."""
     if name in offers:
         return name
     return next((key for key, offer in offers.items() if re.fullmatch(offer.names, name.lower())), None)
@@ -73,13 +73,13 @@ class Bound(NamedTuple):
 
     keywords: dict[str, Any]
     named: set[str]
-    """The offers that it names."""
+    """Keys of the offers that the callable has a parameter for."""
 
 
 def bind(function: Callable[..., Any], offers: Mapping[str, Offer], by_place: Collection[str]) -> Bound:
     """Return the arguments for a callable.
 
-    A parameter without default and of an unknown name takes the first offer of `by_place` that no other one names.
+    A required parameter with an unknown name gets the first offer in `by_place` that no other parameter matches.
     """
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     known = {
@@ -108,7 +108,7 @@ def bind(function: Callable[..., Any], offers: Mapping[str, Offer], by_place: Co
 
 
 NOISE = re.compile("w|weights?|b|bias|c|the|my|to|proj|projection|lin|linear|fc|dense|layer|net|map|mat|matrix")
-"""Words of a name that do not say which weight it is."""
+"""Words in parameter names that do not identify the weight."""
 FUSED_PARTS = {"query": "q", "key": "k", "value": "v"}
 FUSED_DEFAULT = ("in", "attn")
 """Names of a matrix that combines queries, keys and values in this order."""
@@ -120,11 +120,11 @@ class Weight:
 
     name: str
     label: str
-    """Its name in messages, such as `query`."""
+    """Name in messages, such as `query`."""
     names: str
-    """Pattern of its names in bricks."""
+    """Pattern of its parameter names in bricks."""
     bias: str = ""
-    """The name of its bias; empty if it cannot have one."""
+    """Name of its bias; empty if it cannot have one."""
     needed: Callable[[Mapping[str, Any]], bool] = lambda options: True
     shape: tuple[int, ...] | None = None
 
@@ -134,7 +134,7 @@ class Weight:
 
 @dataclass(frozen=True)
 class Role:
-    """Role of a parameter: weights of the reference side by side, or one part of a weight."""
+    """Role of a parameter: one weight of the reference, several fused weights, or one part of a weight."""
 
     names: tuple[str, ...]
     part: int = 0
@@ -149,11 +149,14 @@ class Bridge:
 
     read: Callable[[Tensors], dict[str, Tensor | None]]
     roles: Mapping[str, Role] = field(default_factory=dict)
-    """By the student's names."""
+    """Roles by the student's parameter names."""
 
 
 def read_by_name(module: nn.Module, wanted: Sequence[Weight], options: Mapping[str, Any], turned: set[str]) -> Bridge:
-    """Find the weights by their names. `turned`: parameters that are used as x W, not as x Wᵀ."""
+    """Find the weights by their names.
+
+    `turned`: names of parameters that are used as x W instead of x Wᵀ.
+    """
     found: dict[str, list[str]] = {}
     unknown, order = list[str](), "qkv"
     for name, parameter in module.named_parameters():
@@ -166,7 +169,7 @@ def read_by_name(module: nn.Module, wanted: Sequence[Weight], options: Mapping[s
     in_fused = [f"w_{letter}" for letter in order] if "fused" in found else []
     missing = [one for one in wanted if one.needed(options) and one.name not in (*found, *in_fused)]
     owners = {re.sub(r"\.(weight|bias)$", "", name) for name in unknown}
-    if len(missing) == 1 and len(owners) == 1:  # the only one left
+    if len(missing) == 1 and len(owners) == 1:  # they must belong together
         [weight] = missing
         for name in unknown:
             found[weight.bias if name.endswith(".bias") and weight.bias else weight.name] = [name]
@@ -193,7 +196,7 @@ def read_by_name(module: nn.Module, wanted: Sequence[Weight], options: Mapping[s
 
 
 def clean(token: str) -> str:
-    """Return `q` for `W_q`, `q_proj`, `to_q` or `linearQ`."""
+    """Remove uninformative words from a name: `W_q`, `q_proj`, `to_q` and `linearQ` become `q`."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", token).lower().split("_")
     return "_".join(word for word in words if not NOISE.fullmatch(word))
 
@@ -213,7 +216,7 @@ def listed_weights(module: nn.Module) -> str:
 
 
 def _place(name: str, parameter: Tensor, wanted: Sequence[Weight]) -> tuple[str | None, str]:
-    """Return the weight that a parameter is, and if it combines several, the order of their letters."""
+    """Return the name of the weight in a parameter (None if unknown), and the order of the letters if it is fused."""
     forms = tokens_of(name)
     vectors = all(weight.shape is not None and len(weight.shape) == 1 for weight in wanted)
     is_bias = parameter.dim() == 1 and (not vectors or parameter.numel() == 1)

@@ -20,7 +20,7 @@ SIZES = {
 
 
 def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
-    """Return a case of plain numbers, and one so small that ε shows; neither is centred."""
+    """Return a plain case and a case of numbers so small that ε matters; neither is centred."""
     x = tokens(WIDTH, drawn) + 0.5
     inputs: dict[str, Any] = {"eps": facts.options["eps"]}
     if facts.module is None:
@@ -52,7 +52,7 @@ def scaled(s: Scope, gain: bool = True, shift: bool = True) -> Tensor:
 
 
 def over(axis: Axes) -> Steps:
-    """Return the steps of mean and variance over some axes."""
+    """Return the steps that compute mean and variance over some axes."""
     return {"mean": lambda s: mean(s.x, axis), "variance": lambda s: variance(s.x, axis)}
 
 

@@ -14,7 +14,7 @@ WIDTH = 11
 
 
 def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
-    """Return a plain case, a padded one, and one of negative numbers with zeros in padding, for the maximum."""
+    """Return a plain case, a padded case, and a case of negative numbers padded with zeros (for maximum pooling)."""
     plain = Case("plain", facts.options, {"x": tokens(WIDTH, drawn)})
     out = padded(facts, plain, per_token=False)
     for case in out[1:]:
@@ -30,12 +30,12 @@ def real(s: Scope) -> Tensor:
 
 
 def lengths(s: Scope) -> Tensor:
-    """Return the numbers of real tokens, B×1."""
+    """Return the number of real tokens per row, B×1."""
     return real(s).sum(1, keepdim=True)
 
 
 def filled(s: Scope, padding: float = 0.0) -> Tensor:
-    """Return x with a number in place of padding, B×T×d."""
+    """Return x with padding replaced by a number, B×T×d."""
     return s.x.masked_fill(~real(s).unsqueeze(-1), padding)
 
 
@@ -95,7 +95,7 @@ POOLS: dict[str, tuple[str, Steps, Mistakes]] = {
         },
     ),
 }
-"""By kind of pooling: the pattern of its names, its reference and its known mistakes."""
+"""Name pattern, reference steps and known mistakes, by kind of pooling."""
 QUERY_NAMES = "query|q|w|weight|attention|attn|scores?|scorer|vector|u|v"
 QUERY = Weight("query", "query", QUERY_NAMES, bias="query_bias", shape=(WIDTH,))
 

@@ -1,4 +1,4 @@
-"""Contracts of positions that are added: sine and cosine, and learned ones."""
+"""Contracts of additive position encodings: sine-cosine and learned."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""Contracts of recurrent layers: Elman's network, LSTM and GRU."""
+"""Contracts of recurrent layers: Elman RNN, LSTM and GRU."""
 
 import itertools
 import re
@@ -21,7 +21,7 @@ GATES = {
     "gru": {"r": "r|reset", "z": "z|update", "n": "n|new|h|g|candidate"},
     "rnn": {},
 }
-"""Gates in torch's order, with the patterns of their names."""
+"""Patterns of gate names by cell kind and gate, in PyTorch's order."""
 
 
 def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
@@ -39,7 +39,7 @@ def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
 
 
 def total(s: Scope, bias: float = 1.0) -> Tensor:
-    """Return W x + U h + b of all gates, with b multiplied by `bias`."""
+    """Return W x + U h + b for all gates, with b multiplied by `bias`."""
     out = mapped(s.x, s.w_x) + mapped(s.h, s.w_h)
     for one in (s.b_x, s.b_h):
         out = out if one is None else out + bias * one
@@ -65,7 +65,7 @@ def lstm_gate(s: Scope, place: int, letter: str) -> Tensor:
 
 
 def lstm_gates(order: str) -> Steps:
-    """Return the steps of the gates, whose weights are in this order."""
+    """Return the steps of the gates, whose weights are stored in this order."""
     return {letter: partial(lstm_gate, place=place, letter=letter) for place, letter in enumerate(order)}
 
 
@@ -117,7 +117,7 @@ DIRECTION: Mistakes = {"direction: batch": {"_along": lambda s: s}}
 
 
 def run(steps: Steps, case: Case) -> Stages:
-    """Run the steps along the tokens; with the mistake `_along`, along the rows of the batch."""
+    """Run the steps along the tokens, or along the batch if `steps` has the mistake `_along`."""
     if "_along" not in steps:
         return run_along(steps, case)
     rest = {name: step for name, step in steps.items() if name != "_along"}
@@ -129,18 +129,18 @@ def run(steps: Steps, case: Case) -> Stages:
 
 
 class Piece(NamedTuple):
-    """A parameter as a part of the reference's weights."""
+    """Parameter and the part of the reference's weights that it holds."""
 
     parameter: str
     place: str
-    """The weight, such as `w_x` or `b_h`; `w`: those of x and h side by side."""
+    """Weight, such as `w_x` or `b_h`; `w`: the matrices of x and h side by side."""
     gate: str | None
-    """The gate; None if it holds all gates."""
+    """Gate; None if the parameter holds all gates."""
     is_turned: bool = False
 
 
 def gate_of(name: str, gates: Mapping[str, str]) -> str | None:
-    """Return the gate that a weight belongs to, by its name."""
+    """Return the gate that a weight's name refers to; None if there is none."""
     for token in tokens_of(name):
         for word in [token, *clean(token).split("_")]:
             for letter, names in gates.items():
@@ -150,13 +150,13 @@ def gate_of(name: str, gates: Mapping[str, str]) -> str | None:
 
 
 def is_of_state(name: str) -> bool:
-    """Return whether a weight is applied to the state, by its name."""
+    """Return whether a weight's name says that it is applied to the state."""
     words = (word for token in tokens_of(name) for word in token.split("_"))
     return any(word in ("hh", "h", "u", "wh", "hidden", "recurrent", "wu") for word in words)
 
 
 def find_pieces(module: nn.Module, gates: Mapping[str, str], width: int, turned: set[str]) -> list[Piece]:
-    """Return what each parameter is, by its shape and name; parameters of other shapes are left out."""
+    """Identify parameters by their shapes and names; parameters with other shapes are omitted."""
     heights = {WIDTH, max(1, len(gates)) * WIDTH}
     pieces, owners = list[Piece](), dict[str, str]()
     for name, one in sorted(module.named_parameters(), key=lambda item: -item[1].dim()):  # matrices before biases
@@ -176,7 +176,10 @@ def find_pieces(module: nn.Module, gates: Mapping[str, str], width: int, turned:
 
 
 def read_weights(module: nn.Module, options: Mapping[str, Any], turned: set[str]) -> Bridge:
-    """Find the weights: of all gates or one each, of x and h separately or side by side."""
+    """Find the weights by their shapes and names.
+
+    The gates may share a parameter or have one each. The matrices of x and h may be separate or side by side.
+    """
     gates = GATES[options["kind"]]
     letters = list(gates) or [""]
     width = INPUT if options["input_width"] else WIDTH

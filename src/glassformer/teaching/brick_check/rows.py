@@ -18,7 +18,7 @@ from glassformer.teaching.brick_check.subject import Subject
 from glassformer.teaching.exercise import TOLERANCE, StudentError
 
 MAX_UPDATES, LEARNING_RATE, FIRST_SPREAD = 100, 0.05, 0.2
-"""Settings of overfitting one batch; FIRST_SPREAD is the standard deviation of the first weights."""
+"""Settings for overfitting one batch; FIRST_SPREAD is the standard deviation of the initial weights."""
 OVERFITTED_LOSS = 0.05
 ALL = slice(None)
 CUT_OFF = "is there a detach(), .data, .item() or no_grad() on the way?"
@@ -30,7 +30,7 @@ class Fails(Exception):
 
 
 def checked(name: str, check: Callable[[], Deviation]) -> CheckResult:
-    """Return the row of a check, which fails if it raises."""
+    """Run a check and return its row; a check that raises has failed or does not apply."""
     try:
         deviation = check()
     except (DoesNotApply, Fails, StudentError) as why:
@@ -39,7 +39,7 @@ def checked(name: str, check: Callable[[], Deviation]) -> CheckResult:
 
 
 def within_tolerance(differences: Iterable[tuple[float, str]]) -> float:
-    """Return the largest difference; raise `Fails` at the first one that is too large, with the words beside it."""
+    """Return the largest difference; raise `Fails`, with the accompanying text, if one is too large."""
     most = 0.0
     for difference, words in differences:
         if difference > TOLERANCE:
@@ -49,13 +49,13 @@ def within_tolerance(differences: Iterable[tuple[float, str]]) -> float:
 
 
 def with_inputs(case: Case, change: Callable[[str, Tensor], Tensor]) -> Case:
-    """Return the same call with other tensors."""
+    """Return the case with every input tensor replaced by `change(name, tensor)`."""
     inputs = {name: change(name, one) if isinstance(one, Tensor) else one for name, one in case.inputs.items()}
     return replace(case, inputs=inputs)
 
 
 def cut(case: Case, rows: slice, tokens: slice = ALL) -> Case:
-    """Return some rows and tokens of a case whose inputs are B×T×…."""
+    """Return a case with only some rows and tokens of its inputs, B×T×…."""
     first = next(one for one in case.inputs.values() if isinstance(one, Tensor))
     batch, length = first.shape[:2]
 
@@ -128,7 +128,7 @@ def padding(subject: Subject) -> Deviation:
 
 
 def _without_padding(case: Case, row: int, length: int, masked: str) -> Case:
-    """Return one row of a case without its mask, the masked input cut to the real tokens."""
+    """Return one row of a case without its mask, with the masked input cut to the real tokens."""
     alone = cut(case, slice(row, row + 1), slice(length) if masked == "x" else ALL)
     return replace(alone, inputs={**alone.inputs, masked: alone.inputs[masked][:, :length], "mask": None})
 
@@ -186,7 +186,7 @@ def deterministic(subject: Subject) -> Deviation:
 
 
 def cached(subject: Subject) -> Deviation:
-    """Compare `extend` in several pieces with `forward` on the whole."""
+    """Compare `extend` on several chunks with `forward` on the whole sequence."""
     case = next((one for one in subject.plain_cases() if one.options.get("causal")), None)
     if subject.contract.name != "encoder" or getattr(subject.brick, "extend", None) is None:
         raise DoesNotApply("it has no `extend`")
@@ -207,8 +207,10 @@ def cached(subject: Subject) -> Deviation:
 
 
 def gradients(subject: Subject) -> Deviation:
-    """Compare the gradients of inputs and weights, for the output times random numbers. Without a reference, check that
-    every weight has a finite gradient.
+    """Compare the gradients of inputs and weights with the reference.
+
+    The loss is the sum of the output times random numbers. Without a reference, check that every weight has a finite
+    gradient.
     """
     contract = subject.contract
     case = subject.cases()[0] if contract.steps else subject.plain_cases()[0]
@@ -244,7 +246,7 @@ def gradients(subject: Subject) -> Deviation:
 
 
 def _right_gradients(contract: Contract, case: Case, factors: Tensor) -> dict[str, Tensor]:
-    """Return the gradients of the reference, by the names of inputs and weights; without unused ones."""
+    """Return the reference's gradients by the names of inputs and weights; unused tensors are omitted."""
     copied = with_inputs(case, lambda name, one: one.clone().requires_grad_() if one.is_floating_point() else one)
     weights = {name: None if one is None else one.clone().requires_grad_() for name, one in case.weights.items()}
     _backward((contract.expected(replace(copied, weights=weights))["output"] * factors).sum())
@@ -260,7 +262,7 @@ def _backward(loss: Tensor) -> None:
 
 
 def overfits(subject: Subject) -> Deviation:
-    """Learn a class for each of a few tokens through the brick alone: the map from its outputs to classes is fixed."""
+    """Fit a class for each of a few tokens by training the brick alone; the map from outputs to classes is fixed."""
     tokens = subject.contract.learns
     if not tokens or subject.contract.is_function:
         raise DoesNotApply("it has too few weights, or none")
@@ -300,4 +302,4 @@ ROWS: dict[str, Callable[[Subject], Deviation]] = {
     "cached = uncached": cached,
     "overfits one batch": overfits,
 }
-"""The checks after `shapes` and `forward`."""
+"""Checks that run after `shapes` and `forward`, by name."""

@@ -1,4 +1,4 @@
-"""Cases, and computations that are written out step by step."""
+"""Test cases, and computations written out step by step."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 Stages = dict[str, Tensor]
-"""Tensors of a computation by name, in order; `output` comes last."""
+"""Tensors of a computation by name, in order of computation; `output` is last."""
 Scope = SimpleNamespace
-"""Namespace of a step: sizes, inputs, weights and the stages before it, as attributes."""
+"""Namespace of a step: sizes, inputs, weights and earlier stages, as attributes."""
 Steps = Mapping[str, Callable[[Scope], Any]]
-"""Formulas of the stages. Stages whose name starts with _ are not shown."""
+"""Formulas by stage. Stages whose names start with _ are internal and not reported."""
 Mistakes = Mapping[str, Steps]
-"""Steps that a mistake computes differently, by the name of its hint in `sentences.toml`."""
+"""Changed steps by mistake; the key is the name of the mistake's hint in `sentences.toml`."""
 Run = Callable[[Steps, "Case"], Stages]
 
 
@@ -24,14 +24,14 @@ class Case:
     """One call of a brick."""
 
     what: str
-    """How the case differs from the plain one, such as `causal` or `padded`."""
+    """Difference from the plain case, such as `causal` or `padded`."""
     options: Mapping[str, Any]
-    """The sizes that vary between cases, and other facts that the formulas need."""
+    """Sizes that vary between cases, and other facts that the formulas need."""
     inputs: Mapping[str, Any]
     """Inputs by name; an input that depends on x is a function of x."""
     weights: Mapping[str, Tensor | None] = field(default_factory=dict)
     real: Tensor | None = None
-    """B×T: True at real tokens. Outputs at other tokens are not compared."""
+    """Mask B×T, True at tokens whose outputs are compared; None: compare all outputs."""
 
     def scope(self) -> Scope:
         return Scope(**{"mask": None, **self.options, **self.inputs, **self.weights})
@@ -43,7 +43,7 @@ def run_once(steps: Steps, case: Case) -> Stages:
 
 
 def run_along(steps: Steps, case: Case) -> Stages:
-    """Compute every step once per token; the next token finds `state` (and `cell`) as `h` (and `c`)."""
+    """Compute every step once per token; `state` and `cell` become `h` and `c` of the next token."""
     scope, stages_by_token = case.scope(), list[Stages]()
     x: Tensor = scope.x
     scope.h = scope.c = x.new_zeros(len(x), scope.width)
@@ -62,7 +62,7 @@ def _computed(steps: Steps, scope: Scope) -> Stages:
 
 
 def mapped(x: Tensor, weight: Tensor | None, bias: Tensor | None = None) -> Tensor:
-    """Return W x + b; without W, x + b."""
+    """Return x Wᵀ + b; without W, x + b."""
     out = x if weight is None else x @ weight.T
     return out if bias is None else out + bias
 

@@ -30,49 +30,49 @@ MASKS: dict[str, Callable[[Tensor], Tensor]] = {
     "B×T×T": lambda seen: seen,
     "B×1×T×T": lambda seen: seen[:, None],
 }
-"""Forms of a mask, made from the pairs of tokens (B×T×T) that may see each other; the first is the default."""
+"""Conversion of the pairwise mask (B×T×T, True: visible) to each form that bricks take; the first is the default."""
 PAIRWISE = ("B×T×T", "B×1×T×T")
-"""Forms that can also hide the future."""
+"""Mask forms that can also hide the future."""
 
 
 @dataclass(frozen=True)
 class Ran:
-    """Result of a call."""
+    """Result of calling a brick."""
 
     output: Tensor
     watch: Watch
     """Recorder of the call; empty if gradients were computed."""
     seen: Mapping[str, Tensor]
-    """Outputs of taps, and attention weights that were returned beside the output."""
+    """Outputs of taps, and attention weights that the brick returned with its output."""
     inputs: Mapping[str, Any]
 
 
 @dataclass
 class Subject:
-    """A class or function of a student, and the contract that it is compared with."""
+    """Class or function of a student, and the contract to compare it with."""
 
     brick: Callable[..., Any]
     contract: Contract
     mask_form: str = "B×T"
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """Facts of the variant that is tried."""
+    """Facts of the current variant."""
     settled: Mapping[str, Any] = field(default_factory=dict)
     """Facts that `settle` found."""
 
     @cached_property
     def takes(self) -> frozenset[str]:
-        """Return the inputs that the brick names."""
+        """Return the inputs that the brick has a parameter for."""
         return frozenset(bind(self._called, self._offers({}), self.contract.arguments).named)
 
     @cached_property
     def built_with(self) -> frozenset[str]:
-        """Return the sizes that the brick names."""
+        """Return the sizes that the brick's `__init__` has a parameter for."""
         named = set() if self.contract.is_function else bind(self.brick, self.contract.sizes, ESSENTIAL).named
         return frozenset(named)
 
     @property
     def options(self) -> dict[str, Any]:
-        """Return the sizes and facts that the formulas use. Sizes that the brick does not name have other defaults."""
+        """Return the sizes and facts for the formulas. `Contract.unnamed` sets sizes without a parameter."""
         contract = self.contract
         known = self.takes if contract.is_function else self.built_with
         given = {name: offer.value for name, offer in contract.sizes.items()}
@@ -84,7 +84,7 @@ class Subject:
         return self.brick if self.contract.is_function else MethodType(brick.forward, self)
 
     def _offers(self, inputs: Mapping[str, Any]) -> dict[str, Offer]:
-        return {  # a first state, which is a tuple, is passed only to a brick that requires it
+        return {  # an initial state, which is a tuple, is passed only to a brick that requires it
             name: Offer(inputs.get(name), names, always=not isinstance(inputs.get(name), tuple | None))
             for name, names in self.contract.arguments.items()
         }
@@ -97,7 +97,7 @@ class Subject:
         return module.eval()
 
     def cases(self) -> list[Case]:
-        """Return the calls of the contract, with the student's weights under the names of ours."""
+        """Return the contract's cases, with the student's weights under the names of the reference."""
         cases = self._cases_without_weights()
         if self.contract.is_function:
             return cases
@@ -110,13 +110,13 @@ class Subject:
         return self.contract.inputs(facts, torch.Generator().manual_seed(0))
 
     def plain_cases(self, *, padded: bool = False) -> list[Case]:
-        """Return the calls of the contract, without weights: the ones with padding, or the others."""
+        """Return the contract's cases without weights: either the padded cases or all others."""
         cases = self._cases_without_weights()
         masked = [one for one in cases if isinstance(one.inputs.get("mask"), Tensor)]
         return masked if padded else [one for one in cases if one not in masked] or cases
 
     def variants(self) -> list[dict[str, Any]]:
-        """Return the variants of the contract, without the facts that are arguments of the brick."""
+        """Return the distinct variants of the contract, without facts that the brick has a parameter for."""
         told = self.built_with | self.takes
         left = [{name: value for name, value in one.items() if name not in told} for one in self.contract.variants]
         return [one for place, one in enumerate(left) if one not in left[:place]]
@@ -126,7 +126,7 @@ class Subject:
         self.__dict__.pop("bridge", None)
 
     def settle(self) -> None:
-        """Find the form of the brick's inputs and, if it has no argument `causal`, whether it is causal."""
+        """Find the form of the brick's inputs. If it has no argument `causal`, also find whether it is causal."""
         for facts in self.variants():
             self.settle_on(facts)
             try:
@@ -157,7 +157,7 @@ class Subject:
             self.settled = self.facts = {**self.facts, "causal": True}
 
     def _hides(self, case: Case) -> bool:
-        """Return whether some output does not depend on some other token."""
+        """Return whether at least one output is independent of another token."""
         x = case.inputs["x"]
         module = self.with_weights(case.options)
         before = self.call(case, module).output
@@ -192,7 +192,7 @@ class Subject:
         return read_by_name(module, contract.weights, self.options, turned)
 
     def run(self, case: Case) -> Ran:
-        """Call a new instance with the random weights, so that no state of earlier calls is left."""
+        """Call a new instance with the random weights, so that no state of earlier calls remains."""
         if self.contract.is_function:
             return self.call(case, None)
         return self.call(case, self.with_weights(case.options))
@@ -206,7 +206,7 @@ class Subject:
         keywords = bind(self._called, self._offers(self._shaped(passed, case)), self.contract.arguments).keywords
         for name in keywords:
             if name.endswith("key_padding_mask") and isinstance(keywords[name], Tensor):
-                keywords[name] = ~keywords[name]  # torch's convention: True hides
+                keywords[name] = ~keywords[name]  # PyTorch's convention: True marks padding
         roles = {id(one): Role((name,)) for name, one in passed.items() if self.contract.is_function and name != "x"}
         if module is not None and "bridge" in self.__dict__:
             parameters = dict(module.named_parameters())
@@ -224,7 +224,7 @@ class Subject:
         return Ran(self._output(out, seen), watch, seen, inputs)
 
     def _shaped(self, inputs: Mapping[str, Any], case: Case) -> dict[str, Any]:
-        """Return the inputs with the mask as the brick takes it; a required mask is all True without padding."""
+        """Return the inputs, with the mask in the brick's form. Without padding, a required mask is all True."""
         inputs = {name: one(inputs["x"]) if callable(one) else one for name, one in inputs.items()}
         if "mask" not in self.contract.arguments or self.contract.is_function:
             return inputs
@@ -258,7 +258,7 @@ class Subject:
         return out
 
     def safely(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call a student's code; raise `StudentError` for its exceptions, in one line with the line number."""
+        """Call a student's code; raise `StudentError` with a one-line description of any exception."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

@@ -16,7 +16,7 @@ from glassformer.teaching.exercise import TOLERANCE, first_apart
 
 PRODUCTS = ("matmul", "__matmul__", "mm", "bmm", "dot", "mv")
 HIDDEN_SCORE = -1e4
-"""Scores below this count as −∞."""
+"""Threshold below which scores count as −∞."""
 
 
 def _tensors(values: Any) -> Iterator[Tensor]:
@@ -28,19 +28,19 @@ def _tensors(values: Any) -> Iterator[Tensor]:
 
 
 class Watch(TorchFunctionMode):
-    """Recorder of the inputs and outputs of each weight, of every softmax, and of all tensors that are computed."""
+    """Recorder of the inputs and outputs of each weight and softmax, and of all computed tensors."""
 
     def __init__(self, roles: Mapping[int, Role]) -> None:
-        """`roles`: by the parameter's id."""
+        """Prepare a recorder. `roles` maps the id of a parameter to its role."""
         super().__init__()
         self.roles = dict(roles)
         self.after: dict[str, dict[int, Tensor]] = {}
         self.into: dict[str, Tensor] = {}
         self.softmaxes: list[tuple[Tensor, Tensor]] = []
         self.calls: dict[str, list[Tensor]] = {}
-        """Results of each function, by its name."""
+        """Results of all calls, by function name."""
         self.turned: dict[int, bool] = {}
-        """Whether a parameter is first used as x W, not as x Wᵀ, by its id."""
+        """Whether the first use of a parameter is x W instead of x Wᵀ, by parameter id."""
         self._exponentials: set[int] = set()
         self._kept: list[Tensor] = []
 
@@ -67,7 +67,7 @@ class Watch(TorchFunctionMode):
         known = [tensor for tensor in given if id(tensor) in self.roles]
         if not known or len(known) == len(given):
             if known and out.numel() == known[0].numel() and out.data_ptr() == known[0].data_ptr():
-                self.roles[id(out)] = self.roles[id(known[0])]  # turned, or seen as something else
+                self.roles[id(out)] = self.roles[id(known[0])]  # a transpose or another view of the weight
             return
         role = self.roles[id(known[0])]
         other = next(tensor for tensor in given if id(tensor) not in self.roles)
@@ -86,11 +86,11 @@ class Watch(TorchFunctionMode):
                 self.turned.setdefault(id(tensor), turned)
 
     def has_made(self, stage: Tensor) -> bool:
-        """Return whether any tensor that was computed is this one."""
+        """Return whether any computed tensor equals a stage."""
         return any(alike(stage, made)[0] for calls in self.calls.values() for made in calls)
 
     def stage(self, source: str) -> Tensor | None:
-        """Return the tensor at a source, as `Contract.sources` names them; None if there is none."""
+        """Return the tensor at a source, in the notation of `Contract.sources`; None if there is none."""
         which, _, name = source.rpartition(" ")
         if name == "softmax":
             pairs = [pair[0 if which == "into" else 1] for pair in self.softmaxes]
@@ -100,7 +100,7 @@ class Watch(TorchFunctionMode):
         if which == "into":
             return self.into.get(name)
         calls = self.calls.get(name, [])
-        if name == "variance":  # by var, by std, or as the second of two means
+        if name == "variance":  # computed by var, by std, or as the second of two means
             squares = [one.square() for one in self.calls.get("std", [])]
             calls = [*self.calls.get("var", []), *squares, *self.calls.get("mean", [])[1:2]]
         if calls:
@@ -127,7 +127,10 @@ def tapped(module: nn.Module, seen: dict[str, Tensor]) -> list[Any]:
 
 
 def alike(expected: Tensor, given: Tensor) -> tuple[bool, Tensor | None]:
-    """Return whether two tensors agree, with axes in any order, and the given one in the expected shape, if it fits."""
+    """Compare two tensors, with axes in any order.
+
+    Return whether they agree, and the given tensor in the expected shape; None if the shape does not fit.
+    """
     expected, given = _hidden(expected.detach()), _hidden(given.detach())
     if given.numel() != expected.numel():
         return False, None
@@ -148,12 +151,12 @@ def _hidden(scores: Tensor) -> Tensor:
 
 
 def _first_apart(expected: Tensor, given: Tensor) -> list[int] | None:
-    """Return the first place where two tensors differ, other than where no number is expected."""
+    """Return the first index where two tensors differ, ignoring places where nan is expected; None if they agree."""
     return first_apart(expected, torch.where(expected.isnan(), expected, given), TOLERANCE)
 
 
 class FirstWrong(NamedTuple):
-    """The first stage that is wrong, if there is one."""
+    """First wrong stage; empty if all stages are right."""
 
     words: str = ""
     stage: str = ""
@@ -190,7 +193,7 @@ def first_wrong(
 
 
 def _first_along(contract: Contract, expected: Stages, watch: Watch, output: Tensor) -> FirstWrong:
-    """Compare token by token: a gate or a cell is right if any computed tensor is the same."""
+    """Compare token by token. A gate or cell is right if any computed tensor equals it."""
     written_out = watch.calls.keys() & {"sigmoid", "tanh", "sigmoid_", "tanh_"}
     for t in range(output.shape[1]):
         right: list[str] = []
@@ -210,7 +213,7 @@ def _first_along(contract: Contract, expected: Stages, watch: Watch, output: Ten
 
 
 def _differing(given: Tensor, right: Tensor, place: list[int]) -> str:
-    """Return `is 0.412, and 0.217 is right`, with enough digits to differ."""
+    """Return a text such as `is 0.412, and 0.217 is right`, with enough digits to show the difference."""
     values = [float(one[tuple(place)]) for one in (given, right)]
     digits = next((digits for digits in range(3, 9) if len({f"{one:.{digits}g}" for one in values}) > 1), 9)
     is_, should = (f"{one:.{digits}g}".replace("inf", "∞").replace("-", "−") for one in values)

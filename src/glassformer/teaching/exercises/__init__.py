@@ -1,1 +1,1 @@
-"""The exercises of the lessons, a module each: `EXERCISES`, in the order in which a lesson has them."""
+"""Exercises of the lessons, one module per lesson: `EXERCISES`, in the order of the lesson."""

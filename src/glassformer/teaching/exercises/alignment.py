@@ -1,4 +1,4 @@
-"""Attention of a decoder over a source: the average by similarity, additive scores, and what passes a bottleneck."""
+"""Exercises on a decoder's attention to the source: dot-product attention, additive scores and the bottleneck."""
 
 import torch
 from torch import Generator, Tensor
@@ -7,7 +7,7 @@ from glassformer.teaching.exercise import Args, Case, Exercise, answer, drawn, e
 
 
 def attend(query: Tensor, states: Tensor, mask: Tensor, *, mistake: str = "") -> tuple[Tensor, Tensor]:
-    """Return the right result, or the one that a known mistake leads to."""
+    """Return the right result, or the result of a known mistake."""
     scores = (states @ query.unsqueeze(-1)).squeeze(-1)
     if mistake == "scaled":
         scores = scores / query.shape[-1] ** 0.5
@@ -24,7 +24,7 @@ def attend(query: Tensor, states: Tensor, mask: Tensor, *, mistake: str = "") ->
 
 
 def additive_scores(query: Tensor, states: Tensor, w: Tensor, u: Tensor, v: Tensor, *, mistake: str = "") -> Tensor:
-    """Return the right result, or the one that a known mistake leads to."""
+    """Return the right result, or the result of a known mistake."""
     if mistake == "exchanged":
         w, u = u, w
     joint = (query @ w.T).unsqueeze(1) + states @ u.T

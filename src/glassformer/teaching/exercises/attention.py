@@ -1,4 +1,4 @@
-"""One head of attention, several heads, and how many numbers they learn."""
+"""Exercises on attention: one head, several heads, and the number of parameters."""
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,7 @@ def _head(length: int, width: int, inner: int) -> Args:
 
 
 def attention(x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, causal: bool = False, *, mistake: str = "") -> Tensor:
-    """Return the right result, or the one that a known mistake leads to."""
+    """Return the right result, or the result of a known mistake."""
     q, k, v = x @ w_q, x @ w_k, x @ w_v
     if mistake == "swapped":
         q, k = k, q
@@ -28,7 +28,7 @@ def attention(x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, causal: bool = F
 
 
 class MultiHeadAttention(nn.Module):
-    """The reference; a subclass makes a known mistake."""
+    """Reference solution; a subclass with `mistake` set makes a known mistake."""
 
     mistake = ""
 

@@ -1,4 +1,4 @@
-"""Layer norm, sine-cosine positions, and a whole pre-norm block of given parts."""
+"""Exercises on the Transformer block: layer norm, sine-cosine positions, and a pre-norm block of given parts."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from glassformer.teaching.exercise import Case, Exercise, answer, drawn, exercis
 
 
 class LayerNorm(nn.Module):
-    """The reference; a subclass makes a known mistake."""
+    """Reference solution; a subclass with `mistake` set makes a known mistake."""
 
     mistake = ""
 
@@ -42,7 +42,7 @@ def _vectors(rows: int, length: int, width: int, *, around: float = 0.0, spread:
 
 
 def sine_cosine(length: int, width: int, *, mistake: str = "") -> Tensor:
-    """Return the right result, or the one that a known mistake leads to."""
+    """Return the right result, or the result of a known mistake."""
     place, pair = torch.arange(length)[:, None] + (mistake == "from one"), torch.arange(0, width, 2)
     angle = place / 10_000 ** ((2 * pair if mistake == "column" else pair) / width)
     waves = [angle.cos(), angle.sin()] if mistake == "swapped" else [angle.sin(), angle.cos()]
@@ -59,7 +59,7 @@ def _sizes(chance: Generator, longest: int, pairs: int) -> tuple[int, int]:
 
 
 class PreNormBlock(nn.Module):
-    """The reference; a subclass makes a known mistake."""
+    """Reference solution; a subclass with `mistake` set makes a known mistake."""
 
     mistake = ""
 

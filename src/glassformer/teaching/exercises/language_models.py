@@ -1,4 +1,4 @@
-"""Perplexity, the distribution that is sampled from, and the head that finds whom a pronoun means."""
+"""Exercises on language models: perplexity, the sampling distribution, and the head that resolves a pronoun."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from glassformer.teaching.exercise import Case, Exercise, answer, exercise, norm
 
 
 def perplexity(probabilities: Tensor, *, mistake: str = "") -> float:
-    """Return the right result, or the one that a known mistake leads to."""
+    """Return the right result, or the result of a known mistake."""
     logs = probabilities.double().log()
     right = (-logs.mean()).exp()
     wrong = {
@@ -29,7 +29,7 @@ def _chances(tokens: int, least: float = 0.02) -> Any:
 
 
 def _even(chance: Generator) -> tuple[Tensor]:
-    """A model that knows nothing, of some words."""
+    """Return the probabilities of a uniform model with a random vocabulary size."""
     return (torch.full((9,), 1 / int(torch.randint(5, 50, (), generator=chance))),)
 
 
@@ -44,7 +44,7 @@ def next_distribution(
     *,
     mistake: str = "",
 ) -> Tensor:
-    """Return the right result, or the one that a known mistake leads to."""
+    """Return the right result, or the result of a known mistake."""
     if mistake == "after":
         chances = scores.softmax(-1) / temperature
         return chances / chances.sum() if top_k is None and top_p is None else chances

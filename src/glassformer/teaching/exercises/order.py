@@ -1,4 +1,4 @@
-"""A layer of Elman's network, one step of an LSTM, and how far stacked convolutions see."""
+"""Exercises on word order: an Elman layer, an LSTM step, and the receptive field of stacked convolutions."""
 
 import torch
 from torch import Generator, Tensor, nn
@@ -7,7 +7,7 @@ from glassformer.teaching.exercise import Case, Exercise, answer, drawn, exercis
 
 
 class Elman(nn.Module):
-    """The reference; a subclass makes a known mistake."""
+    """Reference solution; a subclass with `mistake` set makes a known mistake."""
 
     mistake = ""
 
@@ -34,7 +34,7 @@ class Elman(nn.Module):
 def lstm_step(
     x: Tensor, h: Tensor, c: Tensor, w: Tensor, u: Tensor, b: Tensor, *, mistake: str = ""
 ) -> tuple[Tensor, Tensor]:
-    """Return the right result, or the one that a known mistake leads to."""
+    """Return the right result, or the result of a known mistake."""
     i, f, g, o = (x @ w.T + h @ u.T + b).chunk(4, -1)
     if mistake == "order":
         i, f, o, g = i, f, g, o

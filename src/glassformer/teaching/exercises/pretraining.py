@@ -1,4 +1,4 @@
-"""What a masked model reads and must guess, how well vectors tell senses apart, and what fine-tuning adds."""
+"""Exercises on pretraining: masking, word senses by nearest centroid, and the weights that fine-tuning adds."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ UNASKED = -100
 def hide(
     ids: Tensor, chosen: Tensor, draw: Tensor, other: Tensor, mask: int, *, mistake: str = ""
 ) -> tuple[Tensor, Tensor]:
-    """Return the right result, or the one that a known mistake leads to."""
+    """Return the right result, or the result of a known mistake."""
     masked, swapped = draw < 0.8, (draw >= 0.8) & (draw < 0.9)
     if mistake == "all":
         masked, swapped = torch.ones_like(chosen), torch.zeros_like(chosen)
@@ -39,7 +39,7 @@ def _tokens(chance: Generator, *shape: int, rate: float) -> tuple[Any, ...]:
 
 
 def nearest_centroid(vectors: Tensor, labels: Tensor, new: Tensor, *, mistake: str = "") -> Tensor:
-    """Return the right result, or the one that a known mistake leads to."""
+    """Return the right result, or the result of a known mistake."""
     centroids = torch.stack([vectors[labels == one].mean(0) for one in range(int(labels.max()) + 1)])
     if mistake == "own":
         new = vectors
@@ -55,7 +55,10 @@ def nearest_centroid(vectors: Tensor, labels: Tensor, new: Tensor, *, mistake: s
 def _clouds(
     chance: Generator, classes: int, rows: int, *, shift: float = 0, uneven: bool = False
 ) -> tuple[Tensor, ...]:
-    """Vectors around a centre for each class, which overlap; `uneven`: the first class has most of them."""
+    """Draw labelled and new vectors around one centre per class; the classes overlap.
+
+    `uneven`: most vectors belong to the first class.
+    """
     centres = torch.randn(classes, 4, generator=chance) + shift
     labels = torch.randint(classes, (rows,), generator=chance)
     if uneven:

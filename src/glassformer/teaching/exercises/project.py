@@ -1,4 +1,4 @@
-"""What stands in two parts, scores of a confusion matrix, whether a difference is chance, how many rows it takes."""
+"""Exercises on evaluation: leaked texts, scores of a confusion matrix, significance, and the sample size."""
 
 from math import comb
 from typing import Any
@@ -10,7 +10,7 @@ from glassformer.teaching.exercise import Case, Exercise, answer, drawn, exercis
 
 
 def leaked(train: list[str], test: list[str], *, mistake: str = "") -> list[str]:
-    """Return the right result, or the one that a known mistake leads to."""
+    """Return the right result, or the result of a known mistake."""
 
     def same(text: str) -> str:
         text = text if mistake in ("exact", "spaces") else text.lower()
@@ -30,7 +30,10 @@ def _written(text: str, how: int) -> str:
 
 @drawn
 def _parts(chance: Generator, plain: bool = False, none: bool = False) -> tuple[list[str], list[str]]:
-    """Some texts in both parts, written otherwise, one of them twice in the test."""
+    """Draw training and test texts, with two texts in both parts; one of them is twice in the test set.
+
+    `plain`: shared texts have the same spelling in both parts. `none`: no text is shared.
+    """
     order = [PLAIN[place] for place in torch.randperm(len(PLAIN), generator=chance).tolist()]
     train, both, test = order[:3], order[3:5], order[5:]
     if none:
@@ -41,7 +44,7 @@ def _parts(chance: Generator, plain: bool = False, none: bool = False) -> tuple[
 
 
 def scores(confusion: Tensor, *, mistake: str = "") -> dict[str, Any]:
-    """Return the right result, or the one that a known mistake leads to."""
+    """Return the right result, or the result of a known mistake."""
     confusion = confusion.double()
     if mistake == "turned":
         confusion = confusion.T
@@ -70,7 +73,7 @@ def _table(chance: Generator, classes: int, never: bool = False) -> tuple[Tensor
 
 
 def mcnemar(first: list[bool], second: list[bool], *, mistake: str = "") -> float:
-    """Return the right result, or the one that a known mistake leads to."""
+    """Return the right result, or the result of a known mistake."""
     only_first = sum(a and not b for a, b in zip(first, second, strict=True))
     only_second = sum(b and not a for a, b in zip(first, second, strict=True))
     fewer, n = min(only_first, only_second), only_first + only_second
@@ -89,7 +92,7 @@ def _two_models(chance: Generator, rows: int, first: float, second: float) -> tu
 
 
 def _even(chance: Generator) -> tuple[list[bool], list[bool]]:
-    """As often ahead as behind."""
+    """Draw the answers of two models that are right equally often."""
     pairs = [(True, False), (False, True), (True, True)] * 6
     order = torch.randperm(len(pairs), generator=chance).tolist()
     return [pairs[place][0] for place in order], [pairs[place][1] for place in order]

@@ -1,4 +1,4 @@
-"""The gradient of a line's loss, cross-entropy that does not overflow, and how many numbers a network learns."""
+"""Exercises on regression: the gradient of a linear model, stable cross-entropy, and the number of parameters."""
 
 import torch
 from torch import Generator, Tensor
@@ -7,14 +7,14 @@ from glassformer.teaching.exercise import Args, Case, Exercise, answer, drawn, e
 
 
 def gradient(x: Tensor, y: Tensor, w: Tensor, b: Tensor, *, mistake: str = "") -> tuple[Tensor, Tensor]:
-    """Return the right result, or the one that a known mistake leads to."""
+    """Return the right result, or the result of a known mistake."""
     error = x @ w - y if mistake == "no b" else x @ w + b - y
     factor = {"sign": -2, "no 2": 1}.get(mistake, 2) / (1 if mistake == "sum" else len(x))
     return factor * x.T @ error, factor * error.sum()
 
 
 def cross_entropy(scores: Tensor, labels: Tensor, *, mistake: str = "") -> Tensor:
-    """Return the right result, or the one that a known mistake leads to."""
+    """Return the right result, or the result of a known mistake."""
     logs = scores.log_softmax(0 if mistake == "axis" else -1)
     if mistake == "overflow":
         logs = (scores.exp() / scores.exp().sum(-1, keepdim=True)).log()

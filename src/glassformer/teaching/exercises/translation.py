@@ -1,4 +1,4 @@
-"""Who may see whom in a translator, and two ways to write: greedily, and with a beam."""
+"""Exercises on translation: attention masks, greedy decoding and beam search."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ PAD = 0
 
 
 def may_see(kind: str, source: Tensor, target: Tensor, *, mistake: str = "") -> Tensor:
-    """Return the right result, or the one that a known mistake leads to."""
+    """Return the right result, or the result of a known mistake."""
     queries, keys = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}[kind]
     if mistake == "turned":
         queries, keys = keys, queries
@@ -37,7 +37,7 @@ def _pair(chance: Generator, kind: str, *, padded: bool = True) -> tuple[str, Te
 
 
 def greedy(table: Tensor, start: int, end: int, longest: int, *, mistake: str = "") -> list[int]:
-    """Return the right result, or the one that a known mistake leads to."""
+    """Return the right result, or the result of a known mistake."""
     written, last = list[int](), start
     for _ in range(longest + (mistake == "one more")):
         last = int(table[start if mistake == "one step" else last].argmax())
@@ -53,7 +53,7 @@ Beginning = tuple[list[int], float]
 def beam_search(
     table: Tensor, start: int, end: int, width: int, longest: int, *, mistake: str = ""
 ) -> tuple[list[int], float]:
-    """Return the right result, or the one that a known mistake leads to."""
+    """Return the right result, or the result of a known mistake."""
     if mistake == "greedy":
         width = 1
 
@@ -79,8 +79,10 @@ def beam_search(
 
 @drawn
 def _table(chance: Generator, words: int, *more: int, hurry: float, tells: Any) -> tuple[Any, ...]:
-    """Log-probabilities of what follows each token; the first is the start, which never follows, the last the end.
-    `tells`: whether a table tells right from wrong; others are drawn until one does.
+    """Draw the log-probabilities of the next token for each token, V×V, and return all arguments.
+
+    Token 0 is the start, which never follows another token. The last token is the end.
+    `tells`: test whether the arguments expose the mistakes; tables are drawn until one passes.
     """
     while True:
         scores = 1.5 * torch.randn(words, words, generator=chance)
@@ -92,8 +94,10 @@ def _table(chance: Generator, words: int, *more: int, hurry: float, tells: Any) 
 
 
 def _tells(function: Any, *mistakes: str) -> Any:
-    """Whether the right function gives some tokens, each of these mistakes something else, and the first of them is not
-    taken for the second.
+    """Return a test whether the results of a function and of its mistakes differ.
+
+    The right result must have at least two tokens. It must differ from the result of every mistake, and the first two
+    mistakes must have different results.
     """
 
     def tells(args: tuple[Any, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""One merge of byte pairs, TF-IDF, and the average of a text's word vectors."""
+"""Exercises on words: one byte-pair merge, TF-IDF, and the average of a text's word vectors."""
 
 import string
 from collections import Counter
@@ -14,7 +14,7 @@ Pair = tuple[str, str]
 
 
 def merge_step(words: Words, *, mistake: str = "") -> tuple[Pair, Words]:
-    """Return the right result, or the one that a known mistake leads to."""
+    """Return the right result, or the result of a known mistake."""
     counted = words
     if mistake == "borders":
         counted = [[token for word in words for token in word]]
@@ -35,7 +35,7 @@ def _merged(word: list[str], pair: Pair, mistake: str) -> list[str]:
 
 
 def tfidf(counts: Tensor, *, mistake: str = "") -> Tensor:
-    """Return the right result, or the one that a known mistake leads to."""
+    """Return the right result, or the result of a known mistake."""
     n = counts.shape[0]
     having = counts.sum(0) if mistake == "total" else (counts > 0).sum(0).float()
     ratio = n / having if mistake == "plain" else (1 + n) / (1 + having)
@@ -47,7 +47,7 @@ def tfidf(counts: Tensor, *, mistake: str = "") -> Tensor:
 
 
 def average(vectors: Tensor, mask: Tensor, *, mistake: str = "") -> Tensor:
-    """Return the right result, or the one that a known mistake leads to."""
+    """Return the right result, or the result of a known mistake."""
     if mistake == "padding":
         return vectors.mean(1)
     if mistake == "inverse":
@@ -60,7 +60,7 @@ def average(vectors: Tensor, mask: Tensor, *, mistake: str = "") -> Tensor:
 
 @drawn
 def _spelled(chance: Generator, texts: list[str]) -> tuple[Words]:
-    """These words, in letters that are drawn."""
+    """Split texts at hyphens into tokens, and replace the letters by a random permutation."""
     letters = [string.ascii_lowercase[place] for place in torch.randperm(26, generator=chance)]
     other = str.maketrans(string.ascii_lowercase, "".join(letters))
     return ([[piece.translate(other) for piece in text.split("-")] for text in texts],)
@@ -89,7 +89,7 @@ def _padded(chance: Generator, lengths: list[int]) -> tuple[Tensor, Tensor]:
 
 
 FREQUENT = "bun hug sun bun rug sun bun pug hugs sun bun bun sun hugs rug sun bun"
-"""`un` stands there more often than `ug`, in fewer different words."""
+"""Words in which `un` occurs more often than `ug`, but in fewer distinct words."""
 
 EXERCISES: list[Exercise] = [
     exercise(
