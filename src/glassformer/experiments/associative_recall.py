@@ -1,4 +1,4 @@
-"""Associative recall: a letter and its digit, other pairs, and the letter again. Which digit belongs to it?"""
+"""Associative recall: after a letter with its digit and other pairs, predict the digit of the repeated letter."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -25,13 +25,13 @@ SIGNS = ascii_lowercase + digits + "?"
 DISTANCES = (1, 2, 4, 8, 16, 32, 64, 128)
 UPDATES, BATCH = 320, 16
 ROWS, HELD_OUT = 1000, 200
-"""Training rows and held-out rows per distance."""
+"""Numbers of training rows and held-out rows per distance."""
 CHANCE = 1 / len(digits)
 
 
 @dataclass(frozen=True)
 class Questions(Batch):
-    """Rows of one distance. The last sign of each row is the answer."""
+    """Batch of rows with the same distance. The last sign of each row is the answer."""
 
     ids: Int[Tensor, "B T"]
 

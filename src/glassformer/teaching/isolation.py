@@ -1,6 +1,6 @@
-"""What a process gives up before it reads a submission, and the probes that show which attempts fail.
+"""Confinement of a submission's process, and probes of the actions that the process can still perform.
 
-`confine` is called in the submission's own process. What `probe` reports was tried in that process afterwards.
+`confine` runs in the submission's own process. `probe` then tries forbidden actions in the same process.
 """
 
 import contextlib
@@ -22,13 +22,13 @@ from typing import Any
 
 MB = 2**20
 PRIVATE_FOLDER = "/submission"
-"""Where a submission may write, in bubblewrap's view."""
+"""Folder in bubblewrap's view that a submission may write to."""
 PRIVATE_SIZE = b"size=64m,nr_inodes=4096,mode=777"
 MAX_FILE_BYTES = 64 * MB
 MAX_OPEN_FILES = 256
 MAX_THREADS = 64
 USERS = (2_000_000_000, 65534)
-"""Users that root changes to, the first that this system has room for: one that owns nothing, or nobody."""
+"""User ids that root changes to, the first that works: a user without files, then the usual unprivileged user."""
 PDEATHSIG, DUMPABLE, SECCOMP, NO_NEW_PRIVS = 1, 4, 22, 38
 """Options of prctl."""
 NEW_MOUNTS, NEW_IPC = 0x20000, 0x8000000
@@ -37,31 +37,31 @@ PRIVATE_MOUNTS, NO_SUID_OR_DEVICES = 0x44000, 0x6
 """Flags of mount; the first is recursive."""
 
 SYSTEM_CALLS = tomllib.loads(Path(__file__).with_name("system_calls.toml").read_text())
-"""By machine: its name for seccomp, and the numbers of system calls."""
+"""Architecture constant of seccomp and numbers of system calls, by machine."""
 ON_ALL_MACHINES = SYSTEM_CALLS.pop("all")
 CHECKED = ("clone", "clone3", "kill", "tgkill", "prlimit64", "fcntl", "prctl")
-"""Calls that are allowed for some arguments, or answered as if they did not exist; all others are refused."""
+"""Listed calls that are allowed for some arguments, or answered as missing; all other listed calls are refused."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class NotConfined(Exception):
-    """This process cannot give up enough to run a submission; says why in one line."""
+    """Raised if this process cannot be confined enough to run a submission; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Confinement:
-    """How the process of a submission is confined."""
+    """Confinement of a submission's process."""
 
     folder: str
-    """The only folder where it may write."""
+    """The only folder that the process may write to."""
     memory: int
-    """MB beside the memory that torch needs."""
+    """Memory limit in MB, in addition to the memory that PyTorch needs."""
     own_folder: bool = False
     """Whether to mount a folder that no other process sees, which needs bubblewrap."""
     readable: Sequence[str] = ()
     covered: Sequence[str] = ()
-    """Without bubblewrap: the view, for Landlock."""
+    """Files and folders in the readable ones that stay hidden. Landlock enforces both, if there is no bubblewrap."""
     runs: Sequence[str] = ()
     """Trained runs to link into the folder."""
 
@@ -75,21 +75,21 @@ def _prctl(option: int, value: int = 0, pointer: object = 0) -> bool:
 
 
 def set_readable_by_others(readable: bool) -> None:
-    """Set whether processes of the same user may look into this one's memory."""
+    """Set whether processes of the same user may read this process's memory."""
     _prctl(DUMPABLE, int(readable))
 
 
 def end_with_parent() -> None:
-    """Let the kernel kill this process when its parent ends."""
+    """Ask the kernel to kill this process when its parent ends."""
     _prctl(PDEATHSIG, 9)
 
 
 def confine(box: Confinement) -> None:
-    """Give up everything that a submission must not have. Raises `NotConfined` where this process would stay root."""
+    """Give up all rights that a submission must not have. Raise `NotConfined` if this process would stay root."""
     if box.own_folder:
         _mount_private(box.folder)
     threads = MAX_THREADS
-    if os.geteuid() and not box.own_folder:  # the kernel counts all threads of the user, so those that run are added
+    if os.geteuid() and not box.own_folder:  # the limit includes the user's running threads
         threads += _threads_of(os.getuid())
     if os.geteuid() == 0:
         _become_other_user(box)
@@ -101,7 +101,7 @@ def confine(box: Confinement) -> None:
     for run in box.runs:
         os.makedirs("runs", exist_ok=True)
         os.symlink(run, os.path.join("runs", os.path.basename(run)))
-    with contextlib.suppress(OSError):  # where memory is short, the kernel ends this process first
+    with contextlib.suppress(OSError):  # if memory runs out, the kernel kills this process first
         Path("/proc/self/oom_score_adj").write_text("1000")
     _limit(box.memory, threads)
     if not box.own_folder:
@@ -118,7 +118,7 @@ def _mount_private(folder: str) -> None:
 
 def _become_other_user(box: Confinement) -> None:
     for user in USERS:
-        with contextlib.suppress(OSError):  # a container without such users or rights
+        with contextlib.suppress(OSError):  # the container has no such user, or forbids the change
             if not box.own_folder:
                 os.chown(box.folder, user, user)
             os.setgroups([])
@@ -154,10 +154,10 @@ def _set_limit(which: int, most: int) -> None:
 
 
 def _threads_of(user: int) -> int:
-    """Return the number of running threads whose real user is this one."""
+    """Return the number of running threads of a real user id."""
     running = 0
     for process in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):  # it has ended
+        with contextlib.suppress(OSError):  # the process has ended
             lines = Path(f"/proc/{process}/status").read_text(errors="replace").splitlines()
             status = {name: words.split() for name, _, words in (line.partition(":") for line in lines)}
             if int(status["Uid"][0]) == user:
@@ -165,12 +165,13 @@ def _threads_of(user: int) -> int:
     return running
 
 
-# --- what was tried ---
+# --- probes ---
 
 
 def probe(hidden: Collection[str]) -> list[str]:
-    """Try what a submission must not do, and return one line per attempt; the lines of those that succeed begin with
-    "weak". `hidden`: files that must not be readable.
+    """Try forbidden actions, and return one line per action; "weak" marks actions that succeed.
+
+    `hidden`: files that must not be readable.
     """
     return [failed if not attempt() else f"weak: {succeeded}" for failed, succeeded, attempt in _attempts(hidden)]
 
@@ -206,7 +207,7 @@ def _can_read(path: str) -> bool:
 
 
 def _can_write(beside: str) -> bool:
-    """Return whether a file can be made in the folder of `beside`, and remove it."""
+    """Return whether a file can be created in the folder of `beside`. Remove the file again."""
     path = os.path.join(os.path.dirname(beside), f".glassformer-{secrets.token_hex(8)}")
     if not _succeeds(lambda: os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))):
         return False
@@ -215,12 +216,12 @@ def _can_write(beside: str) -> bool:
 
 
 def _can_change_mode(path: str) -> bool:
-    """Return whether a file's mode can be set; set it to what it is."""
+    """Return whether a file's mode can be set, by setting it to its current value."""
     return _succeeds(lambda: os.chmod(path, stat.S_IMODE(os.stat(path).st_mode)))
 
 
 def _can_change_priority() -> bool:
-    """Return whether this process may set its own priority, as it could that of others; set it to what it is."""
+    """Return whether this process may set priorities, by setting its own to the current value."""
     return _succeeds(lambda: os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0)))
 
 
@@ -240,11 +241,11 @@ def _can_start_process() -> bool:
     try:
         os.execv("/", ["/"])
     except OSError as error:
-        return error.errno != errno.EPERM  # without the filter, a folder is EACCES
+        return error.errno != errno.EPERM  # without the filter, executing a folder fails with EACCES
 
 
 def probe_threads() -> str:
-    """Start more threads than the limit, and return the line for it. A new process is needed: its threads remain."""
+    """Start more threads than the limit, and return the report. Call it in a new process: its threads remain."""
     lock = threading.Lock()
     lock.acquire()
     threading.stack_size(2**16)
@@ -256,24 +257,27 @@ def probe_threads() -> str:
     return "weak: threads are not limited"
 
 
-# --- system calls, in the language of seccomp ---
+# --- filter of system calls: a program for seccomp ---
 
 ALLOW, REFUSE, MISSING = 0x7FFF0000, 0x50001, 0x50026
-"""What happens to a call: EPERM, ENOSYS (so that threads are made in the older way)."""
+"""Actions of the filter: allow, fail with EPERM, fail with ENOSYS (so that libc starts threads with `clone`)."""
 LOAD, EQUAL, HAS_BITS, AT_LEAST, RETURN = 0x20, 0x15, 0x45, 0x35, 0x06
 NUMBER, MACHINE, FIRST_ARGUMENT, SECOND_ARGUMENT = 0, 4, 16, 24
-"""Where they are in what the filter is shown."""
+"""Offsets in the `seccomp_data` that the filter reads."""
 THREAD = 0x10000
 SET_OWNER, SET_SIGNAL, SET_OWNER_EX = 8, 10, 15
-"""Of fcntl: a pipe would send another process any signal."""
+"""Commands of fcntl with which a pipe would send any signal to another process."""
 X32 = 0x40000000
-"""Calls of x86's third way, which would pass by."""
+"""First number of the x32 calls on x86-64, which would bypass the filter."""
 
 Step = tuple[int, int, int, int]
 
 
 def _filter_system_calls(*, attributes: bool) -> bool:
-    """`attributes`: whether to allow changes to files' modes, owners and times."""
+    """Install the filter, and return whether that succeeded.
+
+    `attributes`: whether to allow changes to modes, owners and times of files.
+    """
     table = SYSTEM_CALLS.get(platform.machine())
     if table is None:
         return False
@@ -288,7 +292,7 @@ def _filter_system_calls(*, attributes: bool) -> bool:
 
 
 def _steps(machine: int, numbers: dict[str, int], own: int) -> Iterator[Step]:
-    """Each rule ends or is stepped over: (operation, steps over if so, steps over if not, value)."""
+    """Yield the filter's steps: (operation, steps to skip if true, steps to skip if false, value)."""
     yield from ((LOAD, 0, 0, MACHINE), (EQUAL, 1, 0, machine), (RETURN, 0, 0, REFUSE), (LOAD, 0, 0, NUMBER))
     yield from ((AT_LEAST, 0, 1, X32), (RETURN, 0, 0, REFUSE))
     for name, number in numbers.items():
@@ -307,16 +311,16 @@ def _steps(machine: int, numbers: dict[str, int], own: int) -> Iterator[Step]:
 
 
 def _if_first(number: int, test: Step) -> Iterator[Step]:
-    """A call is allowed if its first argument is so."""
+    """Yield the steps that allow a call only if its first argument passes a test."""
     yield from ((EQUAL, 0, 4, number), (LOAD, 0, 0, FIRST_ARGUMENT), test)
     yield from ((RETURN, 0, 0, ALLOW), (RETURN, 0, 0, REFUSE))
 
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
-"""Numbers of system calls, on all machines."""
+"""Numbers of Landlock's system calls, which are the same on all machines."""
 EXECUTE, WRITE_FILE, READ_FILE, READ_FOLDER, TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14
 CHANGE = 0b1_1111_1111_0000 | WRITE_FILE
-"""Write into files, make and remove them."""
+"""Rights to write, create and remove files."""
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
 """Rights that a rule for a single file may have."""
 ABI_WITH_TRUNCATE = 3
@@ -324,9 +328,9 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 
 
 def close_files(folder: str, readable: Collection[str], covered: Collection[str]) -> bool:
-    """Let this process write in the folder alone, and read only there and in `readable` without `covered`.
+    """Restrict file access with Landlock, and return whether the system supports it.
 
-    Returns whether the system has Landlock.
+    The process may write only to `folder`. It may read only `folder`, and `readable` without `covered`.
     """
     abi = _libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1)
     if abi < 1:
@@ -348,7 +352,7 @@ def close_files(folder: str, readable: Collection[str], covered: Collection[str]
 
 
 def _without(path: str, covered: Collection[str]) -> Iterator[str]:
-    """Yield the files and folders that together are all of `path` except the covered ones."""
+    """Yield the files and folders that together contain all of `path` except the covered paths."""
     if path in covered:
         return
     if not any(one.startswith(f"{path}/") for one in covered):

@@ -1,4 +1,4 @@
-"""Lessons: notebooks with exercises, each one a Markdown file in `lessons/` with a module in `exercises/`."""
+"""Lessons: notebooks with exercises. Each one is a Markdown file in `lessons/` and a module in `exercises/`."""
 
 import importlib
 import importlib.util
@@ -25,11 +25,11 @@ from glassformer.teaching.submitted import own_cells
 
 @dataclass(frozen=True)
 class Checked:
-    """What a student got, item by item. A notebook shows it as a table."""
+    """Points of a student, item by item. A notebook displays them as a table."""
 
     items: Sequence[Item]
     more: float = 0
-    """Points for what only grading tries."""
+    """Points for cases that only `grade` runs."""
 
     @property
     def points(self) -> float:
@@ -41,7 +41,7 @@ class Checked:
 
     @property
     def passed(self) -> bool:
-        """Whether no point is missing."""
+        """Return whether all points were reached."""
         return all(item.points >= item.out_of for item in self.items)
 
     @property
@@ -50,7 +50,7 @@ class Checked:
         return f"{self.points:g} of {self.out_of:g} points{more}"
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Of each item: its name, points and what is wrong."""
+        """Return the name, points and error of each item."""
         return [(item.name, f"{item.points:g} of {item.out_of:g}", item.line) for item in self.items]
 
     def to_dict(self) -> dict[str, Any]:
@@ -71,32 +71,32 @@ class Checked:
 
 FOLDER = Path(__file__).with_name("lessons")
 RUNS = Path(__file__).with_name("runs")
-"""Runs that come along, a folder each."""
+"""Trained runs in the package, one folder each."""
 EXERCISES = "glassformer.teaching.exercises"
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """A lesson: a notebook, and exercises that can be checked."""
+    """Notebook with exercises that can be checked."""
 
     file: Path = field(repr=False)
-    """Its Markdown."""
+    """Markdown file of the lesson."""
     title: str
     number: int
-    """Its place in the course, from 1."""
+    """Position in the course, from 1."""
     minutes: float
-    """What the whole notebook takes on two slow cores."""
+    """Duration of the whole notebook on two slow cores."""
     cells: Sequence[Cell] = field(repr=False)
     head: str = field(repr=False)
-    """What stands between the two lines of ---."""
+    """YAML front matter, between the two lines of ---."""
     slides: Sequence[str] = field(default=(), repr=False)
-    """Where it belongs: a file, and which slides of it."""
+    """Slides that the lesson belongs to: a file, and the slides in it."""
     misconception: str = field(default="", repr=False)
-    """What is often thought, and not so."""
+    """Common misconception that the lesson corrects."""
     run: str = field(default="", repr=False)
-    """What the playground opens at the end."""
+    """Run that the playground opens at the end."""
     expects: Mapping[str, Sequence[float]] = field(default_factory=dict, repr=False)
-    """Variables of the notebook at its end: the least and the most, over seeds."""
+    """Minimum and maximum over seeds, by variable of the finished notebook."""
 
     @property
     def name(self) -> str:
@@ -104,8 +104,9 @@ class Lesson:
 
     @cached_property
     def exercises(self) -> list[Exercise]:
-        """What is to be done, in the notebook's order: ours have a room, those of a person's own lesson stand beside
-        it.
+        """Return the exercises in the order of the notebook.
+
+        They are in `exercises/` for lessons of the package, and in a Python file beside any other lesson.
         """
         if self.file.parent != FOLDER:
             return read_exercises(self.file.with_suffix(".py")) if self.file.with_suffix(".py").is_file() else []
@@ -114,22 +115,22 @@ class Lesson:
 
     @cached_property
     def own_cells(self) -> list[str]:
-        """Its code cells, as `read_submission` compares them with a student's."""
+        """Return the code cells in the form in which `read_submission` compares them with a student's cells."""
         return own_cells(self.cells)
 
     @property
     def points(self) -> float:
-        """What there is to be had."""
+        """Return the maximum number of points."""
         return sum(exercise.points for exercise in self.exercises)
 
     @property
     def shipped_runs(self) -> list[Path]:
-        """The runs that come along: those that it names as `runs/NAME`."""
+        """Return the trained runs in the package that the lesson mentions as `runs/NAME`."""
         text = "\n".join([self.run, *(cell.source for cell in self.cells)])
         return [run for run in sorted(RUNS.glob("*/")) if re.search(rf"\bruns/{re.escape(run.name)}(?![\w-])", text)]
 
     def check(self, **named: Any) -> Checked:
-        """Try what was written: `lesson.check(attention=attention)`. Shows points, and what is wrong."""
+        """Check your solutions, as in `lesson.check(attention=attention)`, and return points and errors."""
         by_name = {exercise.name: exercise for exercise in self.exercises}
         for name in named:
             refuse_unknown("exercise", name, by_name, Misuse)
@@ -137,17 +138,18 @@ class Lesson:
         return Checked(items, sum(by_name[name].points for name in named) - sum(item.out_of for item in items))
 
     def notebook(self, *, solution: bool = False) -> dict[str, Any]:
-        """The notebook, as Jupyter's files have it."""
+        """Return the notebook as the JSON data of a Jupyter file."""
         return notebook_of(self.cells, name=self.name, solution=solution)
 
     def page(self) -> str:
-        """The student's version as Markdown."""
+        """Return the student's version as Markdown."""
         return page_of(self.cells)
 
     @check_arguments
     def write(self, folder: str | Path, *, solution: bool = False, page: bool = False, overwrite: bool = False) -> Path:
-        """Write the notebook, or with `page` Markdown to read, and the runs that come along, into a folder. Gives the
-        file's path.
+        """Write the notebook and the trained runs that it uses into a folder, and return the notebook's path.
+
+        `page`: write Markdown instead of a notebook.
         """
         if page and solution:
             raise Misuse("a page is for students: it has no solution")
@@ -164,7 +166,7 @@ class Lesson:
         write_text(file, text)
         for run in self.shipped_runs:
             shutil.copytree(run, file.parent / "runs" / run.name, dirs_exist_ok=True)
-        if self.file.parent not in (FOLDER, file.parent.resolve()):  # a person's own: its first cell asks for these
+        if self.file.parent not in (FOLDER, file.parent.resolve()):  # the notebook's first cell needs these files
             write_text(file.parent / self.file.name, f"---\n{self.head}---\n{self.page()}")
             if (beside := self.file.with_suffix(".py")).is_file():
                 shutil.copy(beside, file.parent)
@@ -173,7 +175,7 @@ class Lesson:
 
 @check_arguments
 def lesson(name: str | int | Path) -> Lesson:
-    """A lesson by its name or number, such as `attention` or 5, or a person's own by its file: `mine.md`."""
+    """Return a lesson by its name or number, such as `attention` or 5, or your own lesson by its file: `mine.md`."""
     if str(name).endswith(".md"):
         return read_lesson(Path(str(name)).resolve())
     known = lessons()
@@ -184,12 +186,12 @@ def lesson(name: str | int | Path) -> Lesson:
 
 
 def lessons() -> list[Lesson]:
-    """All that there are, in the order of the course."""
+    """Return all lessons in the order of the course."""
     return sorted(map(read_lesson, FOLDER.glob("*.md")), key=lambda one: one.number)
 
 
 def read_lesson(file: Path) -> Lesson:
-    """A lesson's Markdown."""
+    """Read a lesson from its Markdown file."""
     try:
         start, front, body = f"{file.read_text(encoding='utf-8')}---\n---\n".split("---\n", 2)
         said = yaml.safe_load(front)
@@ -218,7 +220,7 @@ FRONT_MATTER = [one.name for one in fields(Lesson) if one.name not in ("file", "
 
 
 def read_exercises(file: Path) -> list[Exercise]:
-    """Those that a teacher's file holds as EXERCISES; no __pycache__, which students could read, is made of it."""
+    """Return the EXERCISES of a teacher's file, without writing a __pycache__, which students could read."""
     names: dict[str, Any] = {"__name__": f"exercises_of_{file.stem}", "__file__": str(file)}
     try:
         exec(compile(file.read_bytes(), str(file), "exec"), names)

@@ -1,5 +1,7 @@
-"""A lesson's Markdown as cells, and cells as a notebook. The Markdown is jupytext's: fences of python and sh are code
-cells, all else is Markdown cells, which two empty lines part.
+"""Conversion of a lesson's Markdown to cells, and of cells to a notebook or a page.
+
+The Markdown has the format of jupytext: python and sh fences are code cells. All other text is Markdown cells, which
+two empty lines separate.
 """
 
 import re
@@ -12,19 +14,19 @@ from typing import Any, Literal
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```[ \t]*$", re.M | re.S)
 SOLUTION = re.compile(r"^[ \t]*### BEGIN SOLUTION[ \t]*\n(.*?)^[ \t]*### END SOLUTION[ \t]*(?:\n|\Z)", re.M | re.S)
 STAND_IN = re.compile(r"^([ \t]*)# ?- (.*(?:\n|\Z))", re.M)
-"""A line that a student has instead of the solution."""
+"""Line that replaces the solution in the student's version."""
 SHELL = "%%sh\n"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A piece of a notebook; of code, with the solution and its marks."""
+    """Cell of a notebook; a code cell includes the solution and its markers."""
 
     kind: Literal["code", "markdown"]
     source: str
 
     def text(self, *, solution: bool = False) -> str:
-        """Its text, for students or with the solution."""
+        """Return the text for students or with the solution."""
         if self.kind == "markdown":
             return self.source
         write = partial(STAND_IN.sub, "") if solution else _blank
@@ -32,14 +34,14 @@ class Cell:
 
 
 def _blank(inside: str) -> str:
-    """What a student has: the lines marked so; without any, an error that says whose turn it is."""
+    """Return the student's replacement of a solution: the marked lines, or a NotImplementedError if there are none."""
     stand_in = "".join(f"{indent}{line}" for indent, line in STAND_IN.findall(inside))
     first = next((line for line in inside.splitlines() if line.strip()), "")
     return stand_in or f'{first[: len(first) - len(first.lstrip())]}raise NotImplementedError("your turn")\n'
 
 
 def cells_of(markdown: str) -> list[Cell]:
-    """The cells of a lesson."""
+    """Split a lesson's Markdown into cells."""
     cells, read = list[Cell](), 0
     for fence in FENCE.finditer(markdown):
         if fence[1] in ("python", "sh"):
@@ -57,7 +59,7 @@ def _words(markdown: str) -> Iterator[Cell]:
 
 
 def page_of(cells: Sequence[Cell]) -> str:
-    """Markdown again, for students."""
+    """Return the student's version as Markdown."""
     return "\n\n".join(_fenced(cell) if cell.kind == "code" else cell.source for cell in cells) + "\n"
 
 
@@ -68,7 +70,7 @@ def _fenced(cell: Cell) -> str:
 
 
 def notebook_of(cells: Sequence[Cell], *, name: str, solution: bool = False) -> dict[str, Any]:
-    """A notebook as Jupyter's format 4.5 has it, without outputs."""
+    """Return a notebook in Jupyter's format 4.5, without outputs."""
     return {
         "cells": [_cell(cell, f"{name}-{place}", solution) for place, cell in enumerate(cells)],
         "metadata": {
@@ -88,7 +90,7 @@ def _cell(cell: Cell, id: str, solution: bool) -> dict[str, Any]:
 
 
 def as_in_notebooks(markdown: str) -> str:
-    """Formulas as a notebook reads them, $$…$$ and $…$; pages of the documentation, which are not there, by name."""
+    """Convert formulas to $$…$$ and $…$, and relative links, which lead nowhere in a notebook, to emphasised text."""
     blocks = FENCE.sub(lambda match: _block(match[2]) if match[1] == "math" else match[0], markdown)
     named = re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"*\1*", blocks)
     return re.sub(r"\$`(.+?)`\$", r"$\1$", named)

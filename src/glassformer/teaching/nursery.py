@@ -1,5 +1,6 @@
-"""The process that has imported torch and is forked for each submission, and how it is isolated: with bubblewrap, or
-where that cannot run with Landlock and seccomp alone.
+"""Nursery: a process that imports PyTorch once and is forked for each submission.
+
+Submissions are isolated with bubblewrap or, if it is not available, with Landlock and seccomp alone.
 """
 
 import contextlib
@@ -25,16 +26,16 @@ from glassformer.teaching.submission import nursery
 nursery(int(sys.argv[1]))
 """
 ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "GLASSFORMER_LIMITS")
-"""Variables of the grader that a submission sees; none of them is secret."""
+"""Environment variables of the grader that a submission sees; none of them is secret."""
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 PLAIN = {"MPLBACKEND": "Agg", "CUDA_VISIBLE_DEVICES": "", "USER": "student"}
-"""No window, no GPU, and a name for users that have none."""
+"""Environment variables that disable windows and GPUs, and name users without a name."""
 STARTING = 300
-"""Seconds after which a process that does not begin is given up: the machine may be busy."""
+"""Maximum seconds to wait for a process to start, which takes long on a busy machine."""
 END_SECONDS = 10
-"""How long to wait for a killed process to end."""
+"""Maximum seconds to wait for a killed process to end."""
 BACKENDS = ("bubblewrap", "landlock")
-"""How submissions are isolated, in the order of trying."""
+"""Isolation backends, in the order in which they are tried."""
 AS_ROOT = (
     "submissions must not run as root: install bubblewrap, or start grade as another user, with an interpreter that "
     "this user can read"
@@ -42,11 +43,11 @@ AS_ROOT = (
 
 
 class NoBackend(Exception):
-    """A way to isolate submissions that does not work here; says why in one line."""
+    """Raised if an isolation backend does not work here; the message is one line."""
 
 
 class Nursery:
-    """Where processes for submissions come from; it begins with the first of them."""
+    """Source of processes for submissions. The nursery process starts with the first of them."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -60,11 +61,11 @@ class Nursery:
 
     @property
     def isolation(self) -> list[str]:
-        """How submissions are isolated, and why not better."""
+        """Return the reasons why better backends do not work, the backend, and the report on threads."""
         return [*(f"without {reason}" for reason in self._why_not), self._backend, self._threads]
 
     def begin(self, about: Mapping[str, Any], memory: int, handles: Sequence[int]) -> int:
-        """Start a process that has these open files; returns its handle (a pidfd)."""
+        """Start a process with the given open files, and return its handle (a pidfd)."""
         for _ in range(2):  # a submission may have ended the nursery
             with contextlib.suppress(OSError):
                 channel = self._open(memory)
@@ -78,11 +79,11 @@ class Nursery:
         raise GlassformerError("the process that runs submissions does not begin")
 
     def bury(self, handle: int) -> None:
-        """Close the handle of a killed process, once its threads and memory are free and its files are removed."""
+        """Register a killed process: before the next start, wait for its end, close its handle and remove its files."""
         self._killed = handle
 
     def _clear(self) -> None:
-        """Wait for the process that was killed last, and remove the files that it wrote."""
+        """Wait for the last killed process, close its handle and remove the files that it wrote."""
         if self._killed >= 0:
             select.select([self._killed], [], [], END_SECONDS)
             os.close(self._killed)
@@ -101,7 +102,7 @@ class Nursery:
         self._clear()
 
     def _open(self, memory: int) -> socket.socket:
-        """Start with the first way that works, unless that is done."""
+        """Return the channel to the nursery process. Start the process with the first backend that works if needed."""
         if self._channel is None:
             self._why_not.clear()
             for self._backend in BACKENDS:
@@ -140,7 +141,7 @@ class Nursery:
                 stderr=subprocess.PIPE,
                 pass_fds=[theirs.fileno()],
             )
-        with contextlib.suppress(OSError):  # it has ended: its last line says why
+        with contextlib.suppress(OSError):  # the process has ended: its last line is the reason
             self._channel.send(json.dumps(asdict(self._confinement(memory))).encode())
             self._threads = self._channel.recv(100).decode()
             self._clear()
@@ -161,7 +162,7 @@ class Nursery:
 
 @contextlib.contextmanager
 def nursery(view: View) -> Iterator[Nursery]:
-    """A nursery; as long as it exists, no other process can look into this one."""
+    """Yield a nursery. Until it is closed, no other process can read the memory of this one."""
     if not hasattr(os, "pidfd_open"):
         raise Misuse(
             "to run what was handed in needs Linux, or a container; lesson.check(…) in a notebook runs anywhere"

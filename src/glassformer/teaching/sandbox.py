@@ -1,5 +1,6 @@
-"""The side of grading that asks: a student whose code runs in a process of its own, which is ended when it takes too
-long, and begun again without what went wrong.
+"""Grader's side of a submission: a student whose code runs in a separate process.
+
+A process that takes too long is killed, and started again without the part that failed.
 """
 
 import contextlib
@@ -22,25 +23,25 @@ from glassformer.teaching.wire import HEAD, Malformed, Unsendable, pack, sizes, 
 from glassformer.text.escaping import printable_line
 
 READ_SECONDS = 60
-"""For reading and parsing a file, which the limit on its size bounds too."""
+"""Time limit in seconds for reading and parsing a file, whose size is limited too."""
 IN_ALL = 10
-"""A submission may take so many times what one cell may."""
+"""Time limit of a whole submission, as a multiple of the limit per cell."""
 MAX_RESTARTS = 20
-"""How often a submission's process is started again."""
+"""Maximum number of restarts of a submission's process."""
 GLANCE = 0.1
-"""Seconds between two looks at a process's memory."""
+"""Seconds between two checks of a process's memory."""
 LONGEST_LINE = 400
-"""Characters."""
+"""Maximum number of characters in an error line."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a submission may take."""
+    """Limits of a submission."""
 
     seconds: float = 30
-    """For each cell, and each call of what it defines."""
+    """Time limit for each cell and each call of a function or module."""
     memory: int = 2048
-    """In MB, beside what torch needs."""
+    """Memory limit in MB, in addition to the memory that PyTorch needs."""
 
 
 @dataclass(frozen=True)
@@ -49,17 +50,17 @@ class Source:
 
     name: str
     file: int
-    """Its descriptor."""
+    """File descriptor."""
     cells: Sequence[str]
     """The lesson's own cells, as `submitted.own_cells` returns them."""
     asked: Sequence[str]
-    """The names that the lesson's exercises use."""
+    """Names that the lesson's exercises use."""
     hidden: Collection[str] = ()
     """Files that every process of the submission tries to read, to report whether it can."""
 
 
 class PartInfo(NamedTuple):
-    """What the grader knows of a part of a submission, told before any of its code ran."""
+    """Description of a part of a submission, received before any of its code ran."""
 
     label: str
     is_ours: bool
@@ -67,18 +68,18 @@ class PartInfo(NamedTuple):
 
 
 class Unreadable(Exception):
-    """A file that is not a submission; says why in one line."""
+    """Raised for a file that is not a submission; the message is one line."""
 
 
 FORGED = "writes into the pipe of its answers"
 
 
 class Ended(Exception):
-    """A process is no more; says why, in one line."""
+    """Raised if a submission's process ended or broke a limit; the message is one line."""
 
 
 class _Process:
-    """A submission's process, and its pipes."""
+    """Process of a submission, and the pipes to it."""
 
     def __init__(self, nursery: Nursery, bounds: Bounds, source: Source, module: str) -> None:
         self.bounds = bounds
@@ -107,8 +108,9 @@ class _Process:
         self._most = self._memory() + bounds.memory * MB
 
     def send(self, request: Mapping[str, Any], seconds: float, late: str) -> int:
-        """Send a request, and return its number, which every reply to it repeats. `late`: what to say of a process
-        that takes longer.
+        """Send a request, and return its number, which every reply to it repeats.
+
+        `late`: message of `Ended` if the process takes longer than `seconds`.
         """
         until = time.monotonic() + seconds
         number = secrets.randbelow(2**62)
@@ -161,7 +163,7 @@ class _Process:
         return bytes(pieces)
 
     def _wait(self, readable: Sequence[int], writable: Sequence[int], until: float, late: str) -> list[int]:
-        """The pipes that are ready; looks at time and memory meanwhile."""
+        """Return the pipes that are ready. Raise `Ended` if the process exceeds its time or memory."""
         poll = select.poll()
         for pipe in readable:
             if pipe >= 0:
@@ -196,11 +198,11 @@ class _Process:
         try:
             with open(f"/proc/{self.pid}/statm") as file:
                 return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        except (OSError, IndexError):  # it has ended
+        except (OSError, IndexError):  # the process has ended
             return 0
 
     def close(self) -> None:
-        """End the process; the nursery waits until it has ended before it starts another."""
+        """Kill the process. The nursery waits for its end before it starts another process."""
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._handle, signal.SIGKILL)
         for pipe in (self._requests, self._replies, self._output):
@@ -210,20 +212,20 @@ class _Process:
 
 
 def _pid_of(handle: int) -> int:
-    """Return the number by which this process knows the one that a handle stands for."""
+    """Return the process id that a handle (a pidfd) stands for in this process's namespace."""
     with open(f"/proc/self/fdinfo/{handle}") as file:
         return next((int(line.split()[1]) for line in file if line.startswith("Pid:")), -1)
 
 
 def _line(reply: Mapping[str, Any]) -> str:
-    """What went wrong; whoever said it, it is one line, and steers no terminal."""
+    """Return the error in a reply as one short line without control characters, because the sender is not trusted."""
     line = reply.get("line")
     return printable_line(line[:LONGEST_LINE]) if isinstance(line, str) else ""
 
 
 @dataclass
 class Sandboxed:
-    """A student whose code runs in another process."""
+    """Student whose code runs in another process."""
 
     nursery: Nursery
     source: Source
@@ -231,13 +233,13 @@ class Sandboxed:
     module: str = "__main__"
     parts: Sequence[PartInfo] = ()
     isolation: Sequence[str] = ()
-    """Forbidden actions that the process tried; those that succeeded begin with "weak"."""
+    """Forbidden actions that the process tried; "weak" marks actions that succeeded."""
     wrong: dict[int, str] = field(default_factory=dict)
-    """What went wrong with which part."""
+    """Error lines by number of the part."""
     printed: int = 0
-    """Bytes."""
+    """Number of bytes that the submission printed."""
     _lost: set[int] = field(default_factory=set)
-    """Parts that are not run again."""
+    """Numbers of parts that are not run again."""
     _process: _Process | None = None
     _left: float = 0
     _started: int = 0
@@ -271,13 +273,15 @@ class Sandboxed:
         raise StudentError(line + self._reason(name) if line == f"{name} is not defined" else line)
 
     def _reason(self, name: str) -> str:
-        """Why a name is not defined: what went wrong where it should be."""
+        """Return why a name is not defined: the error of the part that should define it; empty if unknown."""
         return next((f": {self.parts[place].label} {line}" for place, line in self.wrong.items()
                      if name in self.parts[place].names), "")  # fmt: skip
 
     def begin(self) -> None:
-        """Read the file and run all parts that can be run, unless that is done. Raises `Unreadable`, and `StudentError`
-        if the submission has used up its time or its restarts.
+        """Read the file and run all parts that can be run, unless the process is ready.
+
+        Raise `Unreadable` if the file cannot be read, and `StudentError` if the submission has used up its time or its
+        restarts.
         """
         while self._process is None:
             if self._left <= 0:
@@ -289,7 +293,7 @@ class Sandboxed:
             self.isolation = self._process.isolation
             parts = self._read()
             self.parts = self.parts or parts
-            if self._started > 1:  # the first start may be the nursery's
+            if self._started > 1:  # the first start may include the start of the nursery
                 self._left -= time.monotonic() - began
                 if self._left <= 0:
                     self.end()
@@ -310,13 +314,13 @@ class Sandboxed:
                     break
                 if line:
                     self.wrong[place] = line
-                if line.startswith(OUT_OF_MEMORY):  # it may still hold the memory that it took
+                if line.startswith(OUT_OF_MEMORY):  # the process may still hold the memory
                     self._lost.add(place)
                     self.end()
                     break
 
     def _read(self) -> list[PartInfo]:
-        """Let the process read the file; none of the student's code has run yet."""
+        """Make the process read the file, before any of the student's code runs, and return the parts."""
         try:
             assert self._process is not None
             asked = [self.source.name, list(self.source.cells), list(self.source.asked)]
@@ -342,7 +346,7 @@ class Sandboxed:
 
     @contextlib.contextmanager
     def _timed(self) -> Iterator[tuple[_Process, float, str]]:
-        """Yield the process, the seconds that it has, and what to say if it takes longer; close it if it has ended."""
+        """Yield the process, its time limit and the message for exceeding it; close the process if it ends."""
         assert self._process is not None
         began = time.monotonic()
         try:

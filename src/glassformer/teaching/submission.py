@@ -1,5 +1,7 @@
-"""The side of grading that runs what a student wrote. `nursery` imports torch once and forks a process for each
-submission, which shuts itself in, runs the cells and answers what it is asked. It knows no reference and no points.
+"""Student's side of grading: the process that runs a submission.
+
+`nursery` imports PyTorch once and forks a process for each submission. That process confines itself, runs the cells and
+answers requests. It knows neither references nor points.
 """
 
 import __future__
@@ -40,21 +42,24 @@ from glassformer.teaching.wire import HEAD, Unsendable, pack, sizes, unpack
 
 REFUSED = ("socket", "_socket", "ssl", "_posixsubprocess", "ctypes", "_ctypes", "cffi", "pty", "glassformer.teaching",
            "glassformer.cli")  # fmt: skip
-"""Modules that a submission must not import. `subprocess` and `multiprocessing` are allowed, since honest submissions
-import them without using them: the system refuses new processes.
+"""Modules that a submission must not import.
+
+`subprocess` and `multiprocessing` are allowed, because honest submissions import them without using them. The system
+refuses new processes.
 """
 MAX_MESSAGE = 2**20
 WARM_UP = b'{"cells": [{"cell_type": "code", "source": "%time\\ndef f(x):\\n    return x"}]}'
 MAX_NAMES = 1000
-"""Names of a part that are reported, in alphabetical order."""
+"""Maximum number of names reported per part; the first in alphabetical order are kept."""
 KEPT_FROM_ALL = ("glassformer.teaching.exercises", "glassformer.teaching.lesson", "glassformer.teaching.grade")
-"""What no module imports here: they hold what is right."""
+"""Modules that cannot be imported in this process, because they contain solutions."""
 FUTURE_FLAGS = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 
 
 def nursery(fd: int) -> None:
-    """Fork a process for each message: a `Confinement` and more, with the submission's file and three pipes. Ends with
-    its parent.
+    """Fork a process for each message on a socket, until the parent ends.
+
+    A message has a `Confinement` and more, and comes with the descriptors of the submission and three pipes.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -63,7 +68,7 @@ def nursery(fd: int) -> None:
     torch.set_num_threads(1)
     channel = socket.socket(fileno=fd)
     channel.sendall(_rehearse(json.loads(channel.recv(MAX_MESSAGE))).encode())
-    read_submission(WARM_UP, "warm-up.ipynb", [], set())  # compiles patterns that every fork then has
+    read_submission(WARM_UP, "warm-up.ipynb", [], set())  # compiles regular expressions before the forks
     gc.freeze()  # a collection in a fork would copy all of torch's objects
     while True:
         about, handles, _, _ = socket.recv_fds(channel, MAX_MESSAGE, 4)
@@ -71,13 +76,13 @@ def nursery(fd: int) -> None:
             return
         pid = os.fork()
         if pid == 0:
-            message, about = [about], b""  # no frame of the submission's callers holds the paths
+            message, about = [about], b""  # so that no frame above the submission holds the paths
             _live(json.loads(message.pop()), handles)
         for handle in handles:
             os.close(handle)
         try:
             handle = os.pidfd_open(pid)
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             channel.sendall(b"ended")
         else:
             socket.send_fds(channel, [b"begun"], [handle])
@@ -85,8 +90,9 @@ def nursery(fd: int) -> None:
 
 
 def _rehearse(box: Mapping[str, Any]) -> str:
-    """Confine a fork of this process, and return what it says about threads. Ends this process if that fails; its last
-    line says why.
+    """Confine a fork of this process, and return its report on threads.
+
+    If that fails, end this process with the reason as its last line.
     """
     said, say = os.pipe()
     if os.fork() == 0:
@@ -114,11 +120,11 @@ def _live(about: Mapping[str, Any], handles: Sequence[int]) -> NoReturn:
         for place, pipe in enumerate((nothing, output, output)):
             os.dup2(pipe, place)
         for other in {int(one) for one in os.listdir("/proc/self/fd")} - {0, 1, 2, file, requests, replies}:
-            with contextlib.suppress(OSError):  # the one that lists them
+            with contextlib.suppress(OSError):  # the descriptor of the listing is closed already
                 os.close(other)
         box = Confinement(**about["box"])
         os.environ.update(dict.fromkeys(("HOME", "TMPDIR", "MPLCONFIGDIR", "GLASSFORMER_CACHE"), box.folder))
-        tempfile.tempdir = None  # the nursery's
+        tempfile.tempdir = None  # forget the nursery's folder
         confine(box)
         student = _Student(about["module"], file)
         _send(replies, {"isolation": probe(about["hidden"])})
@@ -166,17 +172,17 @@ def _reply(student: "_Student", request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Student(Here):
-    """The names that the submission has defined so far."""
+    """Names that the submission has defined so far."""
 
     def __init__(self, module: str, file: int) -> None:
-        """`module`: the name that its code sees. `file`: its open file, read once."""
+        """Prepare an empty module. `module`: its name for the code. `file`: descriptor of the submission, read once."""
         self.module, self.file = ModuleType(module), file
         self.parts = list[Part]()
         self._flags = 0
         super().__init__(vars(self.module))
 
     def read(self, name: str, cells: Sequence[str], asked: Sequence[str]) -> dict[str, Any]:
-        """Read the file, before any of its code runs. Returns its parts, or the problem."""
+        """Read the file before any of its code runs, and return its `parts` or the `problem`."""
         try:
             content = b"".join(iter(lambda: os.read(self.file, 2**20), b""))
             os.close(self.file)
@@ -203,8 +209,9 @@ class _Student(Here):
 
 
 class _Shell:
-    """Stand-in for the object that `get_ipython()` returns. Runs the code of %time, %%time and %%capture, and ignores
-    all other calls.
+    """Replacement for the object that `get_ipython()` returns.
+
+    It runs the code of %time, %%time and %%capture, and ignores all other calls.
     """
 
     def __init__(self, student: _Student) -> None:
@@ -236,7 +243,7 @@ def _filename(part: Part) -> str:
 
 
 def _keep_sources(parts: Sequence[Part]) -> None:
-    """Let `inspect` and tracebacks find the source of all parts. Parts of one Python file share its line numbers."""
+    """Make the sources of all parts available to `inspect` and tracebacks. Parts of one file share line numbers."""
     sources = dict[str, list[str]]()
     for part in parts:
         lines = sources.setdefault(_filename(part), [])
@@ -245,7 +252,7 @@ def _keep_sources(parts: Sequence[Part]) -> None:
 
 
 def _refuse_imports(names: Mapping[str, Any]) -> None:
-    """A clear line for what is not allowed; the walls are elsewhere."""
+    """Make forbidden imports raise a clear error. Isolation does not depend on it."""
     plain_import, plain_import_module = builtins.__import__, importlib.import_module
 
     def guarded(
@@ -285,5 +292,5 @@ class _Kept(importlib.abc.MetaPathFinder):
 
 
 def _stand_in(*args: Any, **more: Any) -> Any:
-    """Instead of a lesson: its checks are made elsewhere."""
+    """Return a replacement for a lesson or grades. The grader runs the checks."""
     return SimpleNamespace(check=lambda **named: None, name="", title="", exercises=[], points=0)

@@ -1,4 +1,4 @@
-"""What a student hands in, a notebook or a file of Python, as the parts of it that are run."""
+"""Reading of submissions: split a notebook or Python file into the parts that are run."""
 
 import ast
 import codecs
@@ -20,37 +20,37 @@ MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"), (codecs.BOM_UTF8, "utf-8-sig"),
 )  # fmt: skip
-"""Byte-order marks, and the encodings that they announce."""
+"""Byte-order marks, and the encodings that they stand for."""
 MAX_PARTS = 5000
 
 MARK = re.compile(r"^# ?%%.*$", re.M)
-"""Where a cell begins in a file of Python."""
+"""Comment that begins a cell in a Python file."""
 MAGIC = re.compile(r"^([ \t]*)(?:(?:\w+[ \t]*=[ \t]*)?[%!](?:.*\\\n)*.*|\?.*|[\w.]+\?{1,2}[ \t]*)$", re.M)
-"""A line for IPython, with the lines that continue it after a backslash."""
+"""IPython command, with the lines that continue it after a backslash."""
 TIMED = re.compile(r"^([ \t]*(?:\w+[ \t]*=[ \t]*)?)%time[ \t]+(?=\S)", re.M)
 """%time before a statement, which IPython runs in the notebook's namespace."""
 WRITTEN = re.compile(r"^(?:(?:def|class)[ \t]+)?(\w+)[ \t]*[=(:]", re.M)
-"""What text that is no Python seems to define."""
+"""Name that text seems to define, for text that is not valid Python."""
 OTHER_LANGUAGE = re.compile(r"%%(?!time|capture|prun)\w+")
 MOST_LINES = 10**7
-"""Of all parts together, with the empty ones above them."""
+"""Maximum number of lines of all parts together, including the empty lines above each part."""
 HARMLESS = ("lesson", "use")
-"""What our own cells may call of glassformer's while they are graded: no training, no look."""
+"""Functions of glassformer that the lesson's own cells may call during grading. They train and evaluate nothing."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """What is run at once."""
+    """Part of a submission that is run at once."""
 
     label: str
-    """Where it stands, such as `cell 3`."""
+    """Location, such as `cell 3`."""
     source: str
     is_ours: bool = False
-    """Whether it is of the lesson itself: what goes wrong in it is not the student's."""
+    """Whether the part belongs to the lesson itself, so that its errors are not the student's."""
 
     @cached_property
     def names(self) -> set[str]:
-        """What it defines, as far as can be told."""
+        """Return the names that the part defines, as far as its text shows."""
         tree = _parsed(self.source)
         if tree is None:
             return set(WRITTEN.findall(self.source))
@@ -58,7 +58,7 @@ class Part:
 
     @cached_property
     def uses(self) -> set[str]:
-        """The names that it reads."""
+        """Return the names that the part may read: all identifiers in its text."""
         return set(re.findall(r"[^\W\d]\w*", self.source))
 
 
@@ -80,10 +80,10 @@ def _parsed(source: str) -> ast.Module | None:
 
 
 def read_submission(content: bytes, name: str, cells: Collection[str], asked: set[str]) -> list[Part]:
-    """Return the parts of a file in the order in which they run; raises `Misuse` for a file that is not a submission.
+    """Return the parts of a file in the order in which they run; raise `Misuse` if it is not a submission.
 
-    `name`: of the file. `cells`: the lesson's own, which do not run unless they are needed. `asked`: the names that the
-    exercises use.
+    `name`: file name. `cells`: the lesson's own cells, which run only if they are needed.
+    `asked`: names that the exercises use.
     """
     text = decode(content)
     if not text.strip():
@@ -102,7 +102,7 @@ def is_notebook(file: str | PurePath) -> bool:
 
 
 def decode(content: bytes) -> str:
-    """Return text in any of the encodings that editors write, without a byte-order mark, its line ends as \\n."""
+    """Return text in any encoding that editors write, without a byte-order mark and with LF as line end."""
     encoding = next((name for mark, name in MARKS if content.startswith(mark)), "")
     if not encoding and b"\0" in content[:100]:  # UTF-16 without a mark: every other byte of ASCII is 0
         encoding = "utf-16-le" if content[1:2] == b"\0" else "utf-16-be"
@@ -122,8 +122,9 @@ def _clean(text: str) -> str:
 
 
 def _repaired(source: str) -> str:
-    """Return Python that is indented where it should not be, as Jupyter runs it, or by tabs and blanks, so that it can
-    be parsed; anything else as it is.
+    """Return Python source with repaired indentation; text that cannot be repaired is unchanged.
+
+    A cell may be indented as a whole, which Jupyter accepts, or mix tabs and spaces.
     """
     if _parsed(source) is not None:
         return source
@@ -158,7 +159,7 @@ def _code_cells(text: str, name: str) -> list[str]:
 
 
 def _joined(source: Any) -> str:
-    """Return the text of a cell: one string, or its lines with or without line ends."""
+    """Return the text of a cell, given as a string or as lines with or without line ends."""
     if isinstance(source, str):
         return source
     lines = [*source]
@@ -167,12 +168,12 @@ def _joined(source: Any) -> str:
 
 
 def own_cells(cells: Sequence[Cell]) -> list[str]:
-    """Return the code cells of a lesson as `read_submission` compares them."""
+    """Return the code cells of a lesson in the form in which `read_submission` compares them."""
     return [_bare(without_magics(cell.text())) for cell in cells if cell.kind == "code"]
 
 
 def _of_notebook(cells: Sequence[str], own: Collection[str], asked: set[str]) -> list[Part]:
-    """Return the student's cells, and the lesson's own that they may build on."""
+    """Return the student's cells, and the lesson's cells that they may build on."""
     ours, parts = set(own), list[Part]()
     for number, source in enumerate(cells, 1):
         source = _repaired(without_magics(source))
@@ -184,7 +185,7 @@ def _of_notebook(cells: Sequence[str], own: Collection[str], asked: set[str]) ->
 
 
 def _needed(parts: Sequence[Part], asked: set[str]) -> list[Part]:
-    """What the student wrote, and our own that it, or what is asked for, is built on."""
+    """Return the student's parts, and the lesson's parts that they or the exercises depend on."""
     kept = {place for place, part in enumerate(parts) if not part.is_ours}
     used = asked.union(*(parts[place].uses for place in kept))
     while more := {place for place, part in enumerate(parts) if place not in kept and part.names & used}:
@@ -198,8 +199,9 @@ def _bare(source: str) -> str:
 
 
 def without_magics(source: str) -> str:
-    """Replace lines for IPython by `pass`, and keep the statements that %time runs and the number of lines. Returns
-    nothing for a cell of another language.
+    """Replace IPython commands by `pass`; keep the number of lines and the statements that %time runs.
+
+    Return an empty string for a cell in another language.
     """
     if source.startswith(SHELL) or OTHER_LANGUAGE.match(source.lstrip()):
         return ""
@@ -209,7 +211,7 @@ def without_magics(source: str) -> str:
 
 
 def _definitions(source: str) -> str:
-    """Imports, functions, classes and values; no training, no look, nothing that takes long."""
+    """Return the imports, functions, classes and assignments of a cell, without calls that may take long."""
     tree = _parsed(source)
     if tree is None:
         return ""
@@ -224,7 +226,7 @@ def _is_definition(node: ast.stmt) -> bool:
 
 
 def _works(node: ast.AST) -> bool:
-    """A call of glassformer's that trains or looks."""
+    """Return whether a node is a function of glassformer that may train or evaluate a model."""
     named = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "gf"
     return named and isinstance(node, ast.Attribute) and node.attr not in HARMLESS
 
@@ -233,7 +235,10 @@ def _works(node: ast.AST) -> bool:
 
 
 def _of_python(text: str, name: str) -> Iterator[Part]:
-    """By cells where it has marks, else by statements, of which lines keep their numbers; of too many, all at once."""
+    """Split a Python file at its cell marks or, if it has none, into statements.
+
+    The parts keep their line numbers. A file with too many lines and parts is one part.
+    """
     starts = [match.start() for match in MARK.finditer(text)]
     if not starts:
         starts = _statements(text)
@@ -246,8 +251,9 @@ def _of_python(text: str, name: str) -> Iterator[Part]:
 
 
 def _statements(text: str) -> list[int]:
-    """Return where statements begin; a statement on the last line of another belongs to it. If the text is not Python,
-    return where a line without indentation follows an empty line.
+    """Return the offsets at which statements begin; a statement on the last line of another belongs to it.
+
+    If the text is not valid Python, return the offsets at which a line without indentation follows an empty line.
     """
     tree = _parsed(text)
     if tree is None:

@@ -1,4 +1,4 @@
-"""The files that a submission can see: the interpreter, libraries and the data of its lesson, without solutions."""
+"""Files that a submission can see: the interpreter, libraries and the data of its lesson, without solutions."""
 
 import os
 import shutil
@@ -22,19 +22,19 @@ class View:
     """Read-only files of a submission. All paths are absolute and free of symbolic links."""
 
     readable: Sequence[str]
-    """Files and folders; none of them is inside another."""
+    """Files and folders, none of them inside another."""
     covered: Sequence[str]
-    """Files and folders inside them that stay hidden."""
+    """Files and folders inside the readable ones that stay hidden."""
     links: Sequence[tuple[str, str]]
-    """Symbolic links outside the readable folders: where, and the target."""
+    """Symbolic links outside the readable folders, as (path, target)."""
     python_path: Sequence[str]
     """`sys.path` of the submission."""
     runs: Sequence[str] = ()
-    """Trained runs, which a submission finds as `runs/NAME`."""
+    """Trained runs, available to the submission as `runs/NAME`."""
 
 
 def view_for(runs: Iterable[str | Path], hidden: Iterable[str | Path]) -> View:
-    """Return the view of a lesson that uses these trained runs, without the hidden files."""
+    """Return the view for a lesson that uses the given trained runs, without the hidden files."""
     run_paths = [os.path.realpath(run) for run in runs]
     python_path = [path for path in sys.path if _is_library(path)]
     libraries = [*_interpreter(), *SYSTEM_LIBRARIES, *_linker_path(), *python_path]
@@ -57,7 +57,7 @@ def view_for(runs: Iterable[str | Path], hidden: Iterable[str | Path]) -> View:
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Return whether `path` is the folder or something in it."""
+    """Return whether `path` is the folder or inside it."""
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
@@ -68,7 +68,7 @@ def _interpreter() -> Iterator[str]:
 
 
 def _linker_path() -> list[str]:
-    """Return the folders of LD_LIBRARY_PATH that hold libraries."""
+    """Return the folders of LD_LIBRARY_PATH that contain libraries."""
     folders = os.environ.get("LD_LIBRARY_PATH", "").split(":")
     return [path for path in folders if os.path.isabs(path) and any(Path(path).glob("*.so*"))]
 
@@ -81,7 +81,7 @@ def _is_library(path: str) -> bool:
 
 
 def _resolve(path: str, links: dict[str, str]) -> str:
-    """Return the path without symbolic links; every link on the way is added to `links`."""
+    """Return the path without symbolic links, and add every link on the way to `links`."""
     current, rest = "/", path.split("/")
     for _ in range(10_000):
         if not rest:
@@ -100,9 +100,9 @@ def _resolve(path: str, links: dict[str, str]) -> str:
 
 
 NAMESPACES = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
-"""No user namespace for root, which then changes to another user; bubblewrap adds one for everybody else."""
+"""Namespaces for bubblewrap. It adds a user namespace except for root, which changes to another user instead."""
 CAPABILITIES = ("CAP_SETUID", "CAP_SETGID", "CAP_SYS_ADMIN")
-"""For the nursery alone: it mounts a private folder for each submission, and root changes to another user."""
+"""Capabilities for the nursery alone: it mounts a private folder per submission, and root changes to another user."""
 
 
 def find_bubblewrap() -> str | None:
@@ -134,11 +134,11 @@ def _mounts(view: View) -> Iterator[str]:
         else:
             yield from ("--ro-bind", "/dev/null", path)
     yield from ("--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev")
-    yield from ("--tmpfs", PRIVATE_FOLDER, "--remount-ro", "/")  # the nursery writes there, each submission in its own
+    yield from ("--tmpfs", PRIVATE_FOLDER, "--remount-ro", "/")  # each submission mounts its own folder there
 
 
 def _parents(path: str, made: set[str]) -> Iterator[str]:
-    """Make the folders above a path; bubblewrap's own would be closed to other users."""
+    """Yield options that create the folders above a path; implicit folders would be closed to other users."""
     for parent in reversed(Path(path).parents[:-1]):
         if str(parent) not in made:
             made.add(str(parent))

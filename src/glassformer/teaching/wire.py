@@ -1,5 +1,6 @@
-"""What grader and submission say to each other: plain data and tensors, as JSON and raw bytes. Nothing in it is run,
-and whoever reads it refuses what is too large or not well formed.
+"""Messages between grader and submission: plain data and tensors, as JSON and raw bytes.
+
+Nothing in a message is executed. Reader and writer refuse messages that are too large or malformed.
 """
 
 import json
@@ -13,21 +14,23 @@ import torch
 from torch import Tensor
 
 HEAD = struct.Struct(">QQ")
-"""Before each message: bytes of JSON, bytes of tensors."""
+"""Header of a message: number of bytes of JSON, number of bytes of tensors."""
 MOST_JSON = 2**22
 MOST_BYTES = 2**26
-"""Of tensors."""
+"""Maximum number of bytes of all tensors in a message."""
 DEEPEST = 20
 MAX_TENSORS = 10_000
-"""Of a message."""
+"""Maximum number of tensors in a message."""
 MAX_OTHER_KEYS = 1000
-"""Keys of a message's dicts that are not texts. Python hashes numbers and tuples without a secret, so thousands of them
-can have one hash, and a dict of these takes minutes.
+"""Maximum number of dict keys in a message that are not strings.
+
+Python hashes numbers and tuples without a secret. Thousands of them can have the same hash, and a dict with such keys
+takes minutes to build.
 """
 MAX_KEY_PARTS = 16
-"""Of a tuple that is a key."""
+"""Maximum number of parts of a tuple that is a dict key."""
 MAX_EMPTY_ROWS = 10_000
-"""Of a tensor without numbers: as a list it takes memory for each."""
+"""Maximum number of rows of a tensor without elements, because each row takes memory in a list."""
 TOO_MUCH = "more than can be compared"
 DTYPES = {
     str(dtype).removeprefix("torch."): dtype
@@ -39,11 +42,11 @@ DTYPES = {
 
 
 class Unsendable(ValueError):
-    """A value that is no plain data, or too much of it; says so in words that follow `gives`."""
+    """Raised for a value that is too large or not plain data; the message is the object of a sentence with `gives`."""
 
 
 def pack(value: Any) -> bytes:
-    """A message."""
+    """Encode a value as a message; raise `Unsendable` if that is not possible."""
     writer = _Writer()
     try:
         text = json.dumps(writer.plain(value)).encode()
@@ -122,11 +125,11 @@ def _has_many_empty_rows(shape: Sequence[int]) -> bool:
 
 
 class Malformed(ValueError):
-    """Bytes that are no message."""
+    """Raised for bytes that are not a valid message."""
 
 
 def sizes(head: bytes) -> tuple[int, int]:
-    """Bytes of JSON and of tensors that follow."""
+    """Return the number of bytes of JSON and of tensors that follow a header."""
     text, blob = HEAD.unpack(head)
     if text > MOST_JSON or blob > MOST_BYTES:
         raise Malformed
@@ -134,7 +137,7 @@ def sizes(head: bytes) -> tuple[int, int]:
 
 
 def unpack(text: bytes, blob: bytes) -> Any:
-    """What a message says."""
+    """Decode the JSON and the tensors of a message; raise `Malformed` if they are not valid."""
     try:
         reader = _Reader(blob)
         value = reader.read(json.loads(text))
