@@ -1,4 +1,4 @@
-"""Run the command in its own process: once on a file, once on standard input."""
+"""Check of the command line: compare answers for a file and for standard input."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from glassformer.data.wording import counted
 from glassformer.text.pipelines import MASK
 
 MAX_TEXTS, NEW_TOKENS, TIMEOUT_SECONDS = 4, 12, 600
-"""Maximum number of texts; tokens that a language model generates; maximum seconds of a command."""
+"""Maximum number of texts, number of generated tokens, and maximum seconds of a command."""
 RUN_PLACEHOLDER = "RUN"
 """Placeholder for the run's folder in a command."""
 VERB_OPTIONS = {
@@ -31,7 +31,7 @@ VERB_OPTIONS = {
 
 
 def check_stdin(subject: Subject) -> Deviation:
-    """Compare the answers to some texts in a file and on standard input."""
+    """Compare the answers to texts in a file with the answers to the same texts on standard input."""
     family, config = subject.loaded.family, subject.loaded.config
     if config.model.encoder == OWN:
         raise DoesNotApply("the command line does not know a person's own model")
@@ -50,7 +50,7 @@ def check_stdin(subject: Subject) -> Deviation:
 
 
 def _texts(subject: Subject) -> list[str]:
-    """Return held-out texts, or texts of random tokens; each on one line."""
+    """Return held-out texts, followed by texts of random tokens, each as one line."""
     tokenizer, family = subject.loaded.tokenizer, subject.loaded.family
     if tokenizer is None or (family.label_kind is not None and subject.loaded.config.data.kind != TEXT):
         raise DoesNotApply("its examples are not texts")
@@ -63,7 +63,7 @@ def _texts(subject: Subject) -> list[str]:
 
 
 def _run_both(subject: Subject, by_file: list[str], by_stdin: list[str], stdin: str) -> tuple[list[Any], list[Any]]:
-    """Run both commands at once. Return what each prints, a JSON object per line."""
+    """Run both commands at once, and return the JSON objects that each command prints."""
     path, device = str(subject.loaded.run.path.resolve()), ["--device", str(subject.device)]
 
     def run(argv: list[str], text: str) -> list[Any]:
@@ -86,7 +86,7 @@ def _run_both(subject: Subject, by_file: list[str], by_stdin: list[str], stdin: 
 
 
 def _difference(by_file: Sequence[dict[str, Any]], by_stdin: Sequence[dict[str, Any]]) -> float:
-    """Return the largest difference between numbers, as a share of the largest; infinite where other values differ."""
+    """Return the largest difference between numbers, as a share of the largest; infinite if other values differ."""
     if not by_file or len(by_file) != len(by_stdin):
         return float("inf")
     largest, most = MIN_SCALE, 0.0

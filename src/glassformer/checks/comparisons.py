@@ -1,7 +1,7 @@
 """Checks within this process.
 
-Scores must not depend on other examples in a batch, on capturing or on a cache. Weights, interrupted training runs and
-exports must be the same after they were written to files and read back.
+Scores must not depend on other examples in a batch, on capturing or on a cache. Weights, training runs and exports must
+not change when they are written to files and read back.
 """
 
 import contextlib
@@ -44,12 +44,12 @@ from glassformer.training.schedule import total_steps
 
 BATCH_ROWS = 4
 EXTRA_PADDING = 3
-"""Columns of padding after the longest row."""
+"""Number of padding columns after the longest row."""
 
 
 @torch.inference_mode()
 def check_batched(subject: Subject) -> Deviation:
-    """Compare the scores of examples of equal length, in a batch and alone."""
+    """Compare the scores of examples of equal length in a batch with their scores alone."""
     longest = sorted(subject.calls, key=subject.lengths, reverse=True)[:BATCH_ROWS]
     lengths = [min(several) for several in zip(*map(subject.lengths, longest), strict=True)]
     calls = [subject.truncate(call, lengths) for call in longest]
@@ -62,7 +62,7 @@ def check_batched(subject: Subject) -> Deviation:
 
 @torch.inference_mode()
 def check_padded(subject: Subject) -> Deviation:
-    """Compare the scores of examples of different lengths, padded in a batch and alone."""
+    """Compare the scores of examples of different lengths in a padded batch with their scores alone."""
     if not subject.token_places:
         raise DoesNotApply("its examples are all of one length")
     count = len(subject.calls)
@@ -99,7 +99,7 @@ def check_looked_at(subject: Subject) -> Deviation:
 
 @torch.inference_mode()
 def check_cached(subject: Subject) -> Deviation:
-    """Compare scores that are computed in pieces, with a cache, with those of the whole."""
+    """Compare scores computed in pieces, with a cache, with the scores of whole examples."""
     return Deviation(cache_difference(subject.loaded.family, subject), "scores in pieces and of the whole")
 
 
@@ -132,7 +132,7 @@ def cache_difference_of_translator(family: TranslationFamily, subject: Subject) 
 
 
 def _score_in_pieces(model: LanguageModel | Seq2Seq, tokens: Tensor, state: Any) -> Tensor:
-    """Return the scores of tokens processed in pieces: the first half, two single tokens, the rest."""
+    """Return the scores of tokens processed in pieces: the first half, two single tokens, and the rest."""
     length = tokens.shape[1]
     borders = sorted({0, length // 2, min(length, length // 2 + 1), min(length, length // 2 + 2), length})
     pieces = [model.extend(tokens[:, first:last], state) for first, last in pairwise(borders)]
@@ -141,7 +141,7 @@ def _score_in_pieces(model: LanguageModel | Seq2Seq, tokens: Tensor, state: Any)
 
 
 def _rows_of_text(subject: Subject, model: LanguageModel) -> float:
-    """Return the difference for a batch of texts in one state: all but the last tokens, then the last ones."""
+    """Return the difference for a batch of texts in one state: process all but the last tokens, then the last."""
     texts = [call for call in subject.calls if subject.lengths(call)[0] > 1]
     if not texts:
         return 0.0
@@ -156,20 +156,20 @@ def _rows_of_text(subject: Subject, model: LanguageModel) -> float:
 # --- through files ---
 
 CHECKPOINT_STEP, STOP_STEP, LAST_STEP = 2, 3, 4
-"""Updates after which a checkpoint is written, training is stopped, and training ends."""
+"""Update after which a checkpoint is written, training is interrupted, and training ends."""
 MIN_TOTAL_STEPS = 1000
-"""Minimum length of the training run in updates, so that no validation is due among the first ones."""
+"""Minimum length of the training run in updates, so that no validation is due in the first updates."""
 
 READERS: dict[str, tuple[Callable[[Path], bool], Callable[[Path, Answers | None], nn.Module]]] = {
     "onnxruntime": (is_onnx, lambda folder, answers: OnnxModel(folder)),
     "what was imported again": (is_huggingface, read_back),
 }
-"""By program: a test whether a folder contains such an export, and a function that returns its model."""
+"""Test whether a folder contains such an export, and function that returns its model, by program."""
 
 
 @torch.inference_mode()
 def check_saved(subject: Subject) -> Deviation:
-    """Compare the scores of the model and of a new model with weights read back from a file."""
+    """Compare the scores of the model with those of a new model whose weights are read back from a file."""
     own = copy.deepcopy(subject.own_model) if isinstance(subject.own_model, nn.Module) else subject.own_model
     with tempfile.TemporaryDirectory() as folder:
         for name in (CARD, "tokenizer.json", "target_tokenizer.json"):
@@ -185,7 +185,7 @@ def check_saved(subject: Subject) -> Deviation:
 
 
 def check_resumed(subject: Subject) -> Deviation:
-    """Compare a few updates from the run's weights, uninterrupted and resumed after a stop."""
+    """Compare a few uninterrupted updates from the run's weights with the same updates resumed after a stop."""
     if subject.prepared is None:
         raise DoesNotApply(subject.missing)
     settings = subject.loaded.config.training
@@ -217,7 +217,7 @@ def check_resumed(subject: Subject) -> Deviation:
 
 @torch.inference_mode()
 def check_exported(subject: Subject) -> Deviation:
-    """The scores of examples, alone and padded together, of the run and of what it was exported to."""
+    """Compare the scores of the run with the scores of its exports, for examples alone and padded in a batch."""
     loaded, calls = subject.loaded, subject.calls
     folders = exports_of(loaded.run.path) if subject.export is None else [subject.export]
     if not folders:
@@ -244,7 +244,7 @@ def check_exported(subject: Subject) -> Deviation:
     return Deviation(difference, f"the scores of {len(calls)} examples{together}, here and by {names}")
 
 
-# --- a training that is stopped ---
+# --- interrupted training ---
 
 
 class _Stopped(Exception):
@@ -256,7 +256,7 @@ def _train(
 ) -> dict[str, Tensor]:
     """Train until update `last`, stop without saving, and return the weights, optimiser state and average.
 
-    `run`: stores checkpoints. `snapshot`: the checkpoint to continue from.
+    `run`: run to store checkpoints in. `snapshot`: checkpoint to continue from.
     """
     assert subject.prepared is not None
 

@@ -12,7 +12,7 @@ from glassformer.rendering.view import Renderable, View
 
 
 class DoesNotApply(Exception):
-    """The check does not apply to this run; the message says why."""
+    """Raised by a check that does not apply to a run; the message is the reason."""
 
 
 @dataclass(frozen=True)
@@ -26,17 +26,17 @@ class Deviation:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The result of one check."""
+    """Result of one check."""
 
     name: str
     difference: float | None
     """Largest difference as a share of the largest number compared; None if nothing was compared."""
     tolerance: float
-    """Largest accepted difference; 0: bit for bit."""
+    """Largest accepted difference; 0 requires bitwise equality."""
     passed: bool | None
     """Whether the difference is small enough; None if the check does not apply."""
     words: str
-    """Description of the comparison, of the reason why there is none, or of the error."""
+    """Description of the comparison, the reason why there is none, or the error."""
     skipped: bool = False
     """Whether a package that the check needs is missing; `passed` is then None."""
 
@@ -46,7 +46,7 @@ class CheckResult:
 
     @property
     def row(self) -> list[str]:
-        """Cells of the table of checks."""
+        """Return the cells of this check in the table of checks."""
         difference = "" if self.difference is None else f"{self.difference:.2g}"
         return [self.name, self.result, difference, f"{self.tolerance:.2g}", self.words]
 
@@ -57,7 +57,7 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class Checks(Renderable):
-    """The results of all checks of a run, shown as a table in notebooks."""
+    """Results of all checks of a run. A notebook displays them as a table."""
 
     run: str
     device: str
@@ -65,7 +65,7 @@ class Checks(Renderable):
 
     @property
     def passed(self) -> bool:
-        """Whether no check failed."""
+        """Return whether no check failed."""
         return not self.failed
 
     @property

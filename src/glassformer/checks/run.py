@@ -1,4 +1,4 @@
-"""The checks by name, and their tolerances."""
+"""Checks by name, with their tolerances."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
@@ -23,9 +23,9 @@ from glassformer.config.messages import say
 from glassformer.exchange.exporting import TOLERANCE
 
 ROUNDING_TOLERANCE = 2e-5
-"""Largest difference of scores that the order of sums explains, as a share of the largest score."""
+"""Largest difference of scores that the order of summation explains, as a share of the largest score."""
 GPU_TRAINING_TOLERANCE = 1e-2
-"""The same for weights after a few updates on a device that adds in no fixed order."""
+"""Largest relative difference of weights after a few updates, on a device without a fixed order of summation."""
 
 CHECKS: dict[str, Callable[[Subject], Deviation]] = {
     "cached": check_cached,
@@ -38,9 +38,9 @@ CHECKS: dict[str, Callable[[Subject], Deviation]] = {
     "stdin": check_stdin,
 }
 OTHER_TOLERANCES = {"exported": TOLERANCE}
-"""Tolerances of checks that use other kernels than torch's."""
+"""Tolerances of checks that use other kernels than PyTorch's."""
 EXACT_ON_CPU = {"looked-at", "saved", "resumed"}
-"""Checks that must be bit for bit equal on a CPU."""
+"""Checks that require bitwise equality on a CPU."""
 
 
 def run_checks(subject: Subject, names: Iterable[str]) -> Checks:
@@ -53,7 +53,7 @@ def run_checks(subject: Subject, names: Iterable[str]) -> Checks:
 
 
 def _run_check(name: str, subject: Subject) -> CheckResult:
-    """Run one check; an exception is a failed check with the error as its description."""
+    """Run one check. An exception counts as a failure, with the error as its description."""
     tolerance = OTHER_TOLERANCES.get(name, ROUNDING_TOLERANCE)
     if name in EXACT_ON_CPU:
         elsewhere = GPU_TRAINING_TOLERANCE if name == "resumed" else ROUNDING_TOLERANCE

@@ -1,4 +1,4 @@
-"""The run to check: its model, and held-out examples or, if the data is gone, random ones."""
+"""Subject of the checks: a run's model, and held-out examples or, if the data is gone, random examples."""
 
 import math
 import os
@@ -26,26 +26,26 @@ from glassformer.models.modules import device_of
 from glassformer.runs.run import Run
 
 MAX_EXAMPLES, MAX_TOKENS = 6, 64
-"""Maximum number of examples, and of tokens per example."""
+"""Maximum number of examples, and maximum number of tokens per example."""
 
 Call = tuple[Any, ...]
-"""Arguments of the model for a batch of one; None for a mask without padding."""
+"""Arguments of the model for a batch of one example; a mask is None if there is no padding."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """The run to check."""
+    """Run to check, with examples."""
 
     loaded: Loaded
     own_model: OwnModel | None
     """The user's own model, if the run has one."""
     prepared: Prepared | None
     missing: str
-    """Why there is no data; empty if there is."""
+    """Reason why there is no data; empty if there is data."""
     held_out: Sequence[ModelInput]
     """Examples of the held-out part."""
     export: Path | None = None
-    """Folder of the export, if named; else that of the run."""
+    """Folder of the export to check; None: the exports that the run recorded."""
 
     @property
     def model(self) -> nn.Module:
@@ -57,14 +57,14 @@ class Subject:
 
     @cached_property
     def token_places(self) -> tuple[int, ...]:
-        """Positions of token tensors in a call; each is followed by its mask."""
+        """Return the positions of token tensors in a call; the mask of each tensor follows it."""
         return () if self.loaded.tokenizer is None else self.loaded.family.token_places
 
     @cached_property
     def calls(self) -> list[Call]:
-        """Calls for the held-out examples, with random ones if there are fewer than two."""
+        """Return calls for the held-out examples, and random calls if there are fewer than two examples."""
         length = max(self.token_places, default=-2) + 2
-        # a text has no mask
+        # missing arguments, such as a text's mask, are None
         calls = [(*example.inputs, *[None] * (length - len(example.inputs))) for example in self.held_out]
         made_up = random_calls(self.loaded, MAX_EXAMPLES, MAX_TOKENS) if len(calls) < 2 else []
         most = [min(MAX_TOKENS, self.loaded.config.model.context)] * len(self.token_places)
@@ -84,7 +84,7 @@ class Subject:
         return tuple(out)
 
     def batch(self, calls: Sequence[Call], more: int = 0) -> Call:
-        """Return calls as one batch, padded to the longest and by `more` columns if the context allows."""
+        """Return calls as one batch, padded to the longest call and by `more` columns if the context allows."""
         columns = list(zip(*calls, strict=True))
         padded = {index for place in self.token_places for index in (place, place + 1)}
         out: list[Tensor | None] = [
@@ -102,9 +102,9 @@ class Subject:
         return tuple(out)
 
     def batch_scores(self, batch: Call, calls: Sequence[Call], model: nn.Module | None = None) -> list[Tensor]:
-        """Return the scores of each example of a batch, without padding."""
+        """Return the scores of each example in a batch, without those of padding."""
         scores: Tensor = (model or self.model)(*batch)
-        if scores.dim() < 3:  # scores of the example, and not of each token
+        if scores.dim() < 3:  # scores of the whole example, not of each token
             return list(scores)
         return [row[: self.lengths(call)[-1]] for row, call in zip(scores, calls, strict=True)]
 
@@ -114,21 +114,21 @@ class Subject:
 
 
 def random_calls(loaded: Loaded, count: int, max_tokens: int) -> list[Call]:
-    """Return random examples, for a run whose data is gone."""
+    """Return `count` random examples, for a run whose data is gone."""
     generator, longest = torch.Generator().manual_seed(0), min(max_tokens, loaded.config.model.context)
     device = device_of(loaded.model)
     calls = [loaded.family.random_call(loaded, generator, longest) for _ in range(count)]
     return [tuple(None if tensor is None else tensor.to(device) for tensor in call) for call in calls]
 
 
-# --- how far apart ---
+# --- differences ---
 
 MIN_SCALE = 1e-2
 """Smallest divisor of a relative difference, so that numbers near 0 can be compared."""
 
 
 def relative_difference(one: Sequence[Tensor], other: Sequence[Tensor]) -> float:
-    """Return the largest difference, as a share of the largest number; infinite where they cannot be compared."""
+    """Return the largest difference, as a share of the largest number; infinite if tensors cannot be compared."""
     if len(one) != len(other) or any(a.shape != b.shape for a, b in zip(one, other, strict=True)):
         return torch.inf
     first, second = (
@@ -146,7 +146,7 @@ def relative_difference(one: Sequence[Tensor], other: Sequence[Tensor]) -> float
 def load_subject(
     run: "str | os.PathLike[str] | Run", *, data: str | None, device: str, model: OwnModel | None
 ) -> Subject:
-    """Load a run and its data. `data`: its present path; missing data is an error only if this is given."""
+    """Load a run and its data. `data`: path of the data, which must exist (None: the recorded path, if it exists)."""
     loaded = load(run, device, model=model)
     prepared, missing = None, ""
     try:
@@ -166,7 +166,7 @@ def load_subject(
 
 
 def _held_out(loaded: Loaded, prepared: Prepared | None) -> list[ModelInput]:
-    """Return held-out examples; none if the run was trained on all rows."""
+    """Return held-out examples; the list is empty if the run was trained on all rows."""
     if prepared is None:
         return []
     try:

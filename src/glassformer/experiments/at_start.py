@@ -30,11 +30,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "no norm": {"model.norm": "none"},
     "no norm, no residual": {"model.norm": "none", "model.residual": False},
 }
-"""Variants of the lectures' Transformer (style classic, whose own norm is post-norm), by the settings that differ."""
+"""Settings that each variant changes in the lectures' Transformer (style classic, here with pre-norm)."""
 
 
 def start_part(plan: ScalingRequest, device: torch.device) -> Section:
-    """Measure the gradient by depth of each model, and of a Transformer the softmax with and without 1/√d."""
+    """Measure the gradient by depth of each model and, for a Transformer, the softmax with and without 1/√d."""
     gradients = gradients_by_depth(plan, device)
     numbers: dict[str, Any] = {"layers": DEPTH, "gradient": plain(gradients)}
     first = by_model({name: small(curve.y[0]) for name, curve in gradients.items()})
@@ -90,9 +90,9 @@ def gradients_by_depth(plan: ScalingRequest, device: torch.device) -> dict[str, 
 
 
 def gradient_by_depth(name: str, seed: int, device: torch.device, **changes: Any) -> Curve:
-    """Return the norm of the loss's gradient at each layer's output, divided by that at the last layer.
+    """Return the norm of the loss's gradient at each layer's output, relative to the last layer.
 
-    A Transformer uses Xavier initialisation; blocks initialised as the identity would show nothing.
+    A Transformer uses Xavier initialisation, because blocks initialised as the identity would show nothing.
     """
     settings: dict[str, Any] = {"model.layers": DEPTH, "model.width": WIDTH, "model.context": TOKENS}
     if name == TRANSFORMER:
@@ -109,8 +109,8 @@ def gradient_by_depth(name: str, seed: int, device: torch.device, **changes: Any
 
 
 def _layer_outputs(encoder: Encoder, x: Tensor, *, recurrent: bool) -> tuple[list[Tensor], Tensor]:
-    """Return the output of each layer, and of the encoder, all in one graph of gradients."""
-    if recurrent:  # torch's fused kernel hides the outputs between its layers
+    """Return the output of each layer and of the encoder, all in one autograd graph."""
+    if recurrent:  # PyTorch's fused kernel hides the outputs between its layers
         layers = encoder.get_submodule("layers")
         assert isinstance(layers, Recurrent)
         states = [way.states for (way,) in trace(layers.cell, x, layers.init_state(len(x)))]
@@ -122,7 +122,7 @@ def _layer_outputs(encoder: Encoder, x: Tensor, *, recurrent: bool) -> tuple[lis
 
     names = [name.removesuffix(".output") for (name,) in encoder.layer_outputs()[1:]]
     modules = [encoder.get_submodule(name) for name in names]
-    if len(modules) == 1:  # a multilayer perceptron, such as that of the window encoder
+    if len(modules) == 1:  # a multilayer perceptron, as in the window encoder
         modules = [units.layer for units in encoder.hidden_units()]
     with ExitStack() as hooks:
         for module in modules:

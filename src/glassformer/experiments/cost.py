@@ -1,4 +1,4 @@
-"""Time and memory of a model by length of the text, and the gradient that reaches a distant token."""
+"""Time and memory of a model by text length, and the gradient that reaches a distant token."""
 
 import math
 import statistics
@@ -26,44 +26,44 @@ from glassformer.rendering.panels import Cell, Lines, Table
 VOCAB = 96
 """Vocabulary of the random texts, about the number of printable characters."""
 MAX_STEP_SECONDS = 0.5
-"""Longer texts are skipped if the next step would take longer, with the default --minutes."""
+"""Maximum expected seconds of the next step, with the default --minutes; longer texts are skipped."""
 FURTHEST = 256
-"""Tokens of the texts that gradients go back through."""
+"""Length of the texts for measuring gradients, in tokens."""
 BYTES = 4
-"""Bytes of a number."""
+"""Bytes per number."""
 REPEATS, MAX_REPEATS, ENOUGH_SECONDS = 3, 15, 0.05
-"""Minimum and maximum number of repeats; after ENOUGH_SECONDS, the minimum is enough."""
+"""Minimum and maximum number of repeats. After ENOUGH_SECONDS, no repeats beyond the minimum are made."""
 LONG_TEXT = 2**40
-"""Tokens of a text for which only the highest power of T matters."""
+"""Length in tokens at which only the highest power of T matters."""
 SERIAL: dict[str, Callable[[ModelSettings, int], Any]] = {
     "serial_steps": counting.serial_steps,
     "serial_additions": counting.serial_additions,
     "path_length": counting.path_length,
 }
-"""Counts by length that have no chart; a path length of None means that there is no path."""
+"""Functions that count quantities without a chart; a path length of None means that there is no path."""
 COUNTED = (
     "model", "weights", "serial steps", "serial additions", "serial steps grow as", "path from first to last",
     "reaches back",
 )  # fmt: skip
 TEXTS = 16
-"""Random texts over which a gradient is averaged."""
+"""Number of random texts over which a gradient is averaged."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Medians in seconds, and bytes."""
+    """Cost of a model for a text of T tokens: median seconds, and bytes."""
 
     forward: float
-    """Forward pass over a text of T tokens."""
+    """Forward pass over the text."""
     step: float
     """Loss and gradients, without the update, which does not depend on T."""
     token: float
-    """One more token, with the state of the T tokens before it."""
+    """One more token after the text, with the state of the text."""
     kept: int
     """Bytes that the forward pass keeps for the gradients; on a CUDA GPU, the peak of a step."""
 
     def in_units(self) -> dict[str, float]:
-        """Return milliseconds and megabytes, the units of the charts' axes."""
+        """Return the costs in milliseconds and megabytes, the units of the charts."""
         return {name: value / 1e6 if name == "kept" else 1e3 * value for name, value in vars(self).items()}
 
 
@@ -112,7 +112,7 @@ def time_part(plan: ScalingRequest, device: torch.device) -> growth.Section:
 def _costs_by_length(
     name: str, settings: ModelSettings, plan: ScalingRequest, device: torch.device
 ) -> tuple[dict[int, Cost], str | None]:
-    """Return the cost by length, and why longer texts were skipped (None if none was)."""
+    """Return the cost by length, and the reason why longer texts were skipped (None if all were measured)."""
     model = build_language_model(settings, vocab=VOCAB, seed=plan.seed).to(device)
     costs: dict[int, Cost] = {}
     for length in plan.lengths:
@@ -131,7 +131,7 @@ def _costs_by_length(
 
 
 def _by_formula(settings: ModelSettings, length: int) -> dict[str, float]:
-    """Return the counted quantities at one length."""
+    """Return the quantities that formulas count, at one length."""
     return {
         "state": counting.state_numbers(settings, length) * BYTES / 1e3,
         "multiplications": counting.multiplications(settings, vocab=VOCAB, tokens=length) / 1e6,
@@ -158,12 +158,12 @@ def _orders(settings: ModelSettings) -> dict[str, int]:
 
 
 def _order(number: Callable[[int], int]) -> int:
-    """Return p of T^p for very long texts."""
+    """Return the exponent p of growth as T^p, for very long texts."""
     return round(math.log2(number(2 * LONG_TEXT) / number(LONG_TEXT)))
 
 
 def measure(model: LanguageModel, tokens: int, *, vocab: int, seed: int) -> Cost:
-    """Measure a text of random tokens, batch size 1; the first call of each kind is a warm-up."""
+    """Measure the cost of one text of random tokens; the first call of each kind is a warm-up."""
     device = device_of(model)
     ids = torch.randint(vocab, (1, tokens + 1), generator=torch.Generator().manual_seed(seed)).to(device)
     inputs, following = ids[:, :-1], ids[:, 1:]
@@ -190,7 +190,7 @@ def measure(model: LanguageModel, tokens: int, *, vocab: int, seed: int) -> Cost
 
 
 def kept_bytes(model: LanguageModel, loss: Callable[[], Tensor]) -> int:
-    """Return the bytes that are saved for the backward pass, without weights; shared memory counts once."""
+    """Return the bytes saved for the backward pass, without weights; shared memory counts once."""
     weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
     sizes: dict[int, int] = {}
 
@@ -270,8 +270,8 @@ def gradient_by_distance(
 ) -> Float[Array, "T"]:
     """Return ‖∂y_T/∂x_(T−k)‖ relative to k = 0, for k = 0 … T − 1, with encoder inputs x and outputs y.
 
-    The gradient is that of a random direction of the last output, root mean square over random texts. Models start with
-    Xavier's or torch's initialisation: blocks that start as the identity would pass on no gradient.
+    The gradient is taken of the last output in a random direction, and averaged over random texts (root mean square).
+    Weights have Xavier's or PyTorch's initialisation, because blocks that start as the identity pass on no gradient.
     """
     settings = settings.with_values(initialisation="xavier")
     model = build_language_model(settings, vocab=vocab, seed=seed).to(device).eval()

@@ -1,4 +1,4 @@
-"""Curves by length, distance or position: fitted powers, crossings, and the sections of the report of `scaling`."""
+"""Curves by length, distance or position: fitted powers, crossings, and the sections of the `scaling` report."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,24 +20,24 @@ sentence = partial(read_sentence, __name__)
 
 @dataclass(frozen=True)
 class Curve:
-    """One model's numbers."""
+    """Numbers of one model."""
 
     x: Sequence[float]
     y: Sequence[float]
 
 
 Curves = Mapping[str, Curve]
-"""Curves by the model's name."""
+"""Curves by model name."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """Result of one part: its panels, and its finding in one or two sentences."""
+    """Result of one part: panels, and the finding in one or two sentences."""
 
     panels: Sequence[Panel]
     finding: str
     numbers: Mapping[str, Any] = field(default_factory=dict)
-    """All numbers, for programs."""
+    """All numbers of the part, for JSON output."""
 
 
 def growth_view(sections: Sequence[Section], how: str) -> View:
@@ -48,17 +48,17 @@ def growth_view(sections: Sequence[Section], how: str) -> View:
 
 
 def plain(curves: Curves) -> dict[str, dict[str, list[float]]]:
-    """Return curves as JSON stores them."""
+    """Return curves as JSON data."""
     return {name: {"x": list(curve.x), "y": list(curve.y)} for name, curve in curves.items()}
 
 
 def named(name: str) -> str:
-    """Return the name of a model as people write it; any other name as it is."""
+    """Return the display name of a model; other names are unchanged."""
     return NAMES.get(name, name)
 
 
 def lines(curves: Curves, *, positive: bool = False, dots: bool = True) -> list[Line]:
-    """Return a line per curve. `positive`: without the values that a logarithmic axis cannot show."""
+    """Return a chart line per curve. `positive`: omit values that a logarithmic axis cannot show."""
     drawn = []
     for name, curve in curves.items():
         shown = [y > 0 or not positive for y in curve.y]
@@ -67,12 +67,12 @@ def lines(curves: Curves, *, positive: bool = False, dots: bool = True) -> list[
 
 
 def by_model(values: Mapping[str, str]) -> str:
-    """Return `RNN 0.25; Transformer 0.75`."""
+    """Return the values by model as text, such as `RNN 0.25; Transformer 0.75`."""
     return "; ".join(f"{named(model)} {value}" for model, value in values.items())
 
 
 def small(value: float) -> str:
-    """Return two digits of a share that may be very small."""
+    """Return a share, which may be very small, as text with two digits."""
     return "nothing" if value == 0 else f"{value:.2g}"
 
 
@@ -80,12 +80,12 @@ def small(value: float) -> str:
 
 
 class Quantity(NamedTuple):
-    """A quantity by length of the text."""
+    """Quantity that depends on the length of the text."""
 
     title: str
     unit: str
     more: str
-    """Verb of a model that has more of it, such as `takes longer`."""
+    """Verb for a model with larger values, such as `takes longer`."""
     note: str = ""
     """Name of the sentence below its chart; empty if there is none."""
     counted: bool = False
@@ -104,7 +104,7 @@ MEASURED = {
     "serial": Quantity("Counted: serial steps and additions", "steps", "waits longer", "note steps", True),
 }
 MIN_GROWTH, MIN_LENGTHS = 4, 3
-"""Growth has set in where a number is this many times the smallest; a power is fitted to at least this many lengths."""
+"""A power is fitted to values of at least MIN_GROWTH times the smallest, at MIN_LENGTHS or more lengths."""
 ORDERS = ("the same", "T", "T²")
 ATTENTION = "transformer"
 
@@ -113,7 +113,7 @@ ATTENTION = "transformer"
 
 
 def power(curve: Curve) -> float:
-    """Return p of y ~ x^p, the slope of log y over log x where growth has set in; NaN if there are too few lengths."""
+    """Return p of y ~ x^p: the slope of log y over log x where y grows; NaN if there are too few lengths."""
     pairs, least = list(zip(curve.x, curve.y, strict=True)), MIN_GROWTH * min(curve.y)
     grown = list(takewhile(lambda pair: pair[1] >= least, reversed(pairs)))
     if len(grown) < MIN_LENGTHS:
@@ -130,9 +130,9 @@ def doubling(curve: Curve, order: int) -> str:
 
 
 def crossings(curves: Curves, more: str) -> str:
-    """Return the length from which on the Transformer costs more than each of the others; "" without a Transformer.
+    """Return a sentence with the lengths from which the Transformer costs more than each of the other models.
 
-    `more`: the verb, such as "takes longer".
+    The sentence is empty without a Transformer or other models. `more`: the verb, such as "takes longer".
     """
     if ATTENTION not in curves or len(curves) == 1:
         return ""
@@ -152,8 +152,10 @@ def crossings(curves: Curves, more: str) -> str:
 def time_section(
     curves: Mapping[str, Curves], orders: Mapping[str, Mapping[str, int]], counted: Table, stopped: Mapping[str, str]
 ) -> Section:
-    """Return the charts and the table of growth. `curves`: by quantity (a name in MEASURED), then by model. `orders`:
-    the power of T for long texts, by model, then by quantity. `stopped`: why a model has no longer texts.
+    """Return the charts and the table of growth.
+
+    `curves`: by quantity (a name in MEASURED), then by model. `orders`: power of T for long texts, by model, then by
+    quantity. `stopped`: reason why a model has no longer texts, by model.
     """
     charts = [
         Lines(
@@ -184,5 +186,5 @@ def time_section(
 
 
 def reach_text(reach: int | None) -> str:
-    """Return how many tokens back a model reads."""
+    """Return the number of tokens back that a model reads, as text."""
     return "all" if reach is None else f"{reach:,} tokens"

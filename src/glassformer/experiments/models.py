@@ -1,5 +1,6 @@
-"""Models of like size, each as wide as gives it about as many weights as the Transformer has, and how each is trained:
-briefly, and nothing is left but the model.
+"""Models of about the same size, and their brief training, which writes no files.
+
+The width of each model is chosen so that it has about as many weights as the Transformer.
 """
 
 from bisect import bisect_left
@@ -19,14 +20,15 @@ from glassformer.training.context import TrainerOptions
 from glassformer.training.loop import Trainer
 
 STEP = 8
-"""Widths are multiples of it."""
+"""Divisor of all widths."""
 
 
 def same_size_models(
     names: Sequence[str], *, width: int, layers: int, vocab: int, context: int
 ) -> dict[str, ModelSettings]:
-    """Settings of each model by name, the Transformer being the measure of the others; depth and all else are the usual
-    ones of each.
+    """Return the settings of each model by name, with about as many weights as the Transformer.
+
+    `width` and `layers` apply to the Transformer. Other models have their default depth and other settings.
     """
     sizes = {"model.width": width, "model.layers": layers, "model.heads": HEADS, "model.context": context}
     transformer = resolve({}, {"model": "transformer", **sizes}).model
@@ -40,7 +42,7 @@ def count(settings: ModelSettings, vocab: int) -> int:
 
 
 def _as_large(name: str, context: int, weights: int, vocab: int) -> ModelSettings:
-    """Return the model with the width whose number of weights is nearest, found by bisection."""
+    """Return the model whose number of weights is nearest to `weights`; its width is found by bisection."""
 
     def wide(steps: int) -> ModelSettings:
         return resolve({}, {"model": name, "model.context": context, "model.width": steps * STEP}).model
@@ -60,7 +62,7 @@ def sizes_of(models: dict[str, ModelSettings]) -> dict[str, dict[str, int]]:
 
 
 def brief_training(steps: int, seed: int) -> dict[str, Any]:
-    """Settings of a training of so many updates: alike for every model, judged once, at its end."""
+    """Return the settings of a training run of `steps` updates, with a single validation at its end."""
     return {
         "steps": steps,
         "seed": seed,
@@ -73,7 +75,7 @@ def brief_training(steps: int, seed: int) -> dict[str, Any]:
 
 
 def train_briefly(model: nn.Module, task: Task, settings: TrainingSettings, device: torch.device) -> None:
-    """The model as it is after its last update, ready for use. Ctrl-C stops everything."""
+    """Train a model in place, and leave it in evaluation mode. Raise `KeyboardInterrupt` on Ctrl-C."""
     trainer = Trainer(model, task, settings, TrainerOptions(device))
     if trainer.run().reason == "interrupted":
         raise KeyboardInterrupt

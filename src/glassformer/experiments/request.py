@@ -1,4 +1,4 @@
-"""What is to be measured, checked before torch is loaded."""
+"""Request of a scaling experiment, checked before PyTorch is imported."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any
 from glassformer.config.errors import Misuse, unknown
 
 MODELS = ("rnn", "lstm", "gru", "window", "cnn", "transformer")
-"""Those whose cost is counted; each can be a language model and knows the order of its tokens."""
+"""Models whose cost can be counted. Each one can be a language model, and knows the order of its tokens."""
 PARTS = {
     "time": "time and memory as the text gets longer",
     "gradient": "how much gradient reaches a token far back",
@@ -18,7 +18,7 @@ PARTS = {
     "start": "before training: softmax with and without 1/√d, gradient by depth, with and without residual and norm",
 }
 PART_MODELS = {"beyond": "transformer", "attention": "lstm"}
-"""The one model that a part trains in several variants; the other parts measure every model of the request."""
+"""Model that a part trains in several variants, by part. All other parts measure every model of the request."""
 CHOSEN = ("rnn", "lstm", "cnn", "transformer")
 LENGTHS = (64, 128, 256, 512, 1024, 2048)
 WIDTH, LAYERS, MINUTES = 64, 2, 3.0
@@ -27,17 +27,17 @@ HEADS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class ScalingRequest:
-    """Models, lengths and parts, and how long it may take."""
+    """Request to measure models at several lengths: models, lengths, parts and time."""
 
     models: Sequence[str] = CHOSEN
     lengths: Sequence[int] = LENGTHS
     parts: Sequence[str] = tuple(PARTS)
     width: int = WIDTH
-    """The Transformer's width; the others are as wide as gives them about as many weights."""
+    """Width of the Transformer. Other models get the width that gives them about as many weights."""
     layers: int = LAYERS
-    """The Transformer's layers; the others have their usual number."""
+    """Number of layers of the Transformer. Other models have their default number."""
     minutes: float = MINUTES
-    """About so long for all parts on two cores: updates, and the longest step that is waited for, go with it."""
+    """Approximate minutes for all parts on two cores. Updates and the maximum duration of a step scale with it."""
     seed: int = 0
     device: str = "auto"
 
@@ -67,20 +67,20 @@ class ScalingRequest:
             raise Misuse(f"--seed is {self.seed}, but must lie between 0 and 2^62")
 
     def updates(self, usual: int) -> int:
-        """The number of updates: `usual` in the usual time, more or fewer in this one."""
+        """Return the number of updates in the requested time, given the number in the default time."""
         return max(1, round(self.of_time(usual)))
 
     def of_time(self, usual: float) -> float:
-        """What is so much in the usual time, in this one."""
+        """Scale a quantity from the default time to the requested time."""
         return usual * self.minutes / MINUTES
 
 
 def scaling_request(
     *, models: str | Iterable[str], lengths: str | Iterable[int], parts: str | Iterable[str] | None, **settings: Any
 ) -> ScalingRequest:
-    """Return the request for settings as users write them; `settings`: its other fields.
+    """Return a request from values as users write them.
 
-    `parts`: None means all parts that measure one of the models.
+    `parts`: None means all parts that measure one of the models. `settings`: other fields of the request.
     """
     names, lengths = names_of(models), lengths_of(lengths)
     chosen = (
@@ -92,12 +92,12 @@ def scaling_request(
 
 
 def names_of(names: str | Iterable[str]) -> list[str]:
-    """`rnn,lstm`, or the names one by one."""
+    """Return a list of names, given as a list or as text such as `rnn,lstm`."""
     return [name.strip() for name in (names.split(",") if isinstance(names, str) else names)]
 
 
 def lengths_of(lengths: str | Iterable[int]) -> list[int]:
-    """`64,128`, or the numbers themselves."""
+    """Return a list of lengths, given as a list or as text such as `64,128`."""
     if not isinstance(lengths, str):
         return [int(length) for length in lengths]
     for word in lengths.split(","):

@@ -1,5 +1,7 @@
-"""Models that differ in one setting alone: positions, read beyond the length of training, and attention or none, as the
-source gets longer.
+"""Comparisons of models that differ in one setting.
+
+One compares positions beyond the training length. The other compares translation with and without attention, by length
+of the source.
 """
 
 from collections import Counter, defaultdict
@@ -26,7 +28,7 @@ from glassformer.rendering.panels import Line, Lines
 from glassformer.tasks.language_model import answers
 
 POSITIONS = {"learned": "learned", "sine": "sine and cosine", "rotary": "rotary", "none": "none"}
-"""Positions by their setting, and in words."""
+"""Kinds of positions: the value of the setting and its description."""
 BOUND = ("learned",)
 """Kinds of positions that have no vector beyond the context."""
 CONTEXT, FURTHER, POSITION_UPDATES = 64, 4, 400
@@ -34,7 +36,7 @@ TEXTS = 256
 DATA = "docstrings"
 
 ATTENTION = {"additive": "with attention", "none": "without attention"}
-"""Attention by its setting, and in words."""
+"""Kinds of attention: the value of the setting and its description."""
 ATTENTION_UPDATES, ROWS = 300, 8000
 SHORTEST, LONGEST = 2, 16
 LEARNED = 3
@@ -44,9 +46,10 @@ LEARNED = 3
 def train_variants(
     chosen: Mapping[str, Any], setting: str, kinds: Mapping[Any, str], announcement: str, device: torch.device
 ) -> Iterator[tuple[str, Any, Any]]:
-    """Yield each kind of a model's `setting` in words, the model that was trained briefly with it, and its task.
+    """Yield the description of each variant, the briefly trained model, and its task.
 
-    `kinds`: the kinds, with the words for each, which fill the announcement of its training.
+    `setting`: name of the model setting that varies. `kinds`: its values and their descriptions.
+    `announcement`: template of the message before each training run, which takes the description.
     """
     with listening(silent):
         config, table = infer_config({}, chosen)
@@ -63,8 +66,10 @@ def train_variants(
 
 
 def beyond_part(plan: ScalingRequest, device: torch.device) -> Section:
-    """With each kind of positions, a Transformer learns from short texts, by character, and reads longer ones: the mean
-    loss at each position of these, in nats per character.
+    """Train a Transformer with each kind of positions, and measure its loss beyond the training length.
+
+    The models learn from short texts, by character. The numbers are mean losses at each position of longer texts, in
+    nats per character.
     """
     updates = plan.updates(POSITION_UPDATES)
     chosen = {
@@ -88,7 +93,11 @@ def beyond_part(plan: ScalingRequest, device: torch.device) -> Section:
 
 
 def beyond_section(losses: Mapping[str, Sequence[float]], *, context: int, updates: int) -> Section:
-    """`losses`: at each position, by the kind of positions in words; one that ends at the context has none beyond."""
+    """Return the chart of losses by position, in the text and beyond the training length.
+
+    `losses`: loss at each position, by description of the kind of positions. A list that ends at the context means that
+    the kind has no positions beyond it.
+    """
     width, half = max(1, context // 4), context // 2
     curves = {kind: _stretches(values, width) for kind, values in losses.items()}
     heights = [y for curve in curves.values() for y in curve.y]
@@ -111,7 +120,7 @@ def beyond_section(losses: Mapping[str, Sequence[float]], *, context: int, updat
 
 
 def _stretches(values: Sequence[float], width: int) -> Curve:
-    """Means over stretches of so many positions, each at its middle."""
+    """Return the means over stretches of `width` positions, each at the middle of its stretch."""
     several = len(values) // width
     means = np.asarray(values[: several * width]).reshape(several, width).mean(1)
     return Curve([width * (place + 0.5) for place in range(several)], means.tolist())
@@ -121,7 +130,10 @@ def _stretches(values: Sequence[float], width: int) -> Curve:
 def loss_by_position(
     model: LanguageModel, ids: Ids, length: int, texts: int, *, start: int | None = None
 ) -> NDArray[np.float64]:
-    """Over stretches of the text, evenly spread: how surprising each of their characters is; START is no character."""
+    """Return the mean loss at each position, over `texts` evenly spread stretches of the text.
+
+    The result has `length` losses, in nats. Positions at which a text's START would be predicted do not count.
+    """
     spread = np.linspace(0, len(ids) - length - 1, texts).astype(int)
     rows = np.stack([ids[first : first + length + 1] for first in spread]).astype(np.int64)
     block = torch.from_numpy(rows).to(device_of(model))
@@ -138,8 +150,9 @@ def loss_by_position(
 
 
 def attention_part(plan: ScalingRequest, device: torch.device) -> Section:
-    """One LSTM reads letters, another writes them backwards, with additive attention between them or none: letters in
-    their right place, and whole answers that are right, by length of the source.
+    """Train LSTM translators to write letters backwards, with and without attention, and score them by source length.
+
+    The scores are the share of letters in the right place and the share of answers without a mistake.
     """
     updates = plan.updates(ATTENTION_UPDATES)
     chosen = {
@@ -163,9 +176,9 @@ def attention_part(plan: ScalingRequest, device: torch.device) -> Section:
 
 
 def attention_section(letters: Curves, exact: Curves, *, updates: int, baseline: float, minutes: float) -> Section:
-    """Show right letters and right answers by length of the source, with attention and without.
+    """Return the charts of right letters and right answers by length of the source, with and without attention.
 
-    `baseline`: the share of right letters of a baseline that always writes the most frequent letter.
+    `baseline`: share of right letters of a baseline that always writes the most frequent letter.
     """
     longest = max(curve.x[-1] for curve in letters.values())
     shortest = min(curve.x[0] for curve in letters.values())
@@ -197,7 +210,7 @@ def most_frequent_letter(targets: Sequence[str]) -> float:
 
 
 def by_length(pairs: list[tuple[str, str]]) -> tuple[Curve, Curve]:
-    """The right letters and the right answers, by length, of pairs of what was wanted and what was written."""
+    """Return the shares of right letters and of right answers by length, for pairs of target and output."""
     groups: dict[int, list[tuple[str, str]]] = defaultdict(list)
     for wanted, written in pairs:
         groups[len(wanted)].append((wanted, written))
@@ -208,5 +221,5 @@ def by_length(pairs: list[tuple[str, str]]) -> tuple[Curve, Curve]:
 
 
 def _in_place(wanted: str, written: str) -> float:
-    """The share of the letters that are right."""
+    """Return the share of the target's letters that the output has in the same place."""
     return sum(letter == there for letter, there in zip(wanted, written, strict=False)) / len(wanted)

@@ -1,4 +1,4 @@
-"""Make the plan of a training run, for this machine or for a cluster of GPUs."""
+"""Create the plan of a training run, for this machine or for a cluster of GPUs."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,14 +26,14 @@ from glassformer.training.optimiser import Optimiser
 
 
 def about_plan(planned: PlannedTraining) -> str:
-    """Return the name of the data, with the task."""
+    """Return the name of the data and the task."""
     config = planned.config
     where = config.data.path or config.data.source_file
     return f"{short_name(where) if where else 'tokens on paper'} ({config.task})"
 
 
 def _plan(planned: PlannedTraining, model: nn.Module, **more: Any) -> Plan:
-    """Return the plan of a model, whose tensors may be without numbers."""
+    """Return the plan of a model, which may have fake tensors."""
     config = planned.config
     return Plan(
         config=config,
@@ -50,7 +50,10 @@ def _plan(planned: PlannedTraining, model: nn.Module, **more: Any) -> Plan:
 
 
 def local_plan(planned: PlannedTraining, memory: float | None, measure_speed: bool) -> Plan:
-    """Return a plan for this machine. `measure_speed`: whether to train for a few seconds, to plan the time."""
+    """Return a plan for this machine.
+
+    `memory`: GiB to plan with (None: memory of the device). `measure_speed`: train for a few seconds to estimate times.
+    """
     config, training = planned.config, planned.config.training
     device = choose_device(training.device)
     room = capacity.available_memory(device, memory)
@@ -87,7 +90,7 @@ def local_plan(planned: PlannedTraining, memory: float | None, measure_speed: bo
 
 
 def gpu_step_bytes(planned: PlannedTraining) -> int | None:
-    """Return the peak memory of a step on a GPU, which need not be present; None if only a real step could tell."""
+    """Return the peak bytes of a step on a GPU, which need not be present; None if fake tensors cannot simulate it."""
     training = planned.config.training
     where = _paper_gpu(training.precision)
     rows = -(-planned.batch // training.accumulation_steps)
@@ -103,14 +106,14 @@ def _paper_gpu(precision: str) -> StepDevice:
 
 @dataclass
 class _StepMemories:
-    """Memory of the steps of a planned training run, from tensors without numbers or, if needed, from real steps."""
+    """Memory of the steps of a planned training run, from fake tensors or, if needed, from real steps."""
 
     planned: PlannedTraining
     where: StepDevice
     really: bool
 
     def needs(self, rows: int, pieces: int) -> StepMemory:
-        """Return the memory of a batch in `pieces` pieces, each with `rows` rows of the largest batch."""
+        """Return the memory of a step with a batch of `pieces` pieces, each with `rows` rows of the largest batch."""
         if not self.really:
             try:
                 return self.pretended(rows, pieces)
@@ -121,9 +124,9 @@ class _StepMemories:
         )
 
     def pretended(self, rows: int, pieces: int) -> StepMemory:
-        """Return the memory from tensors without numbers."""
+        """Return the memory of the same step, simulated with fake tensors."""
         planned, layers = self.planned, self.planned.blocks or 0
-        two_stacks = planned.family.has_decoder or planned.config.training.l2  # the penalty goes through them once more
+        two_stacks = planned.family.has_decoder or planned.config.training.l2  # the penalty visits all layers again
         step = self._step(rows, pieces)
         if layers > training_step.LAYERS + 1 and not two_stacks:
             return training_step.layered_step_memory(
@@ -138,7 +141,7 @@ class _StepMemories:
 
 
 def _pieces(planned: PlannedTraining) -> list[int]:
-    """Return the numbers of equal pieces that a batch can be divided into; of a batch of tokens, powers of two."""
+    """Return possible numbers of equal pieces of a batch; powers of two if the batch is measured in tokens."""
     training, batch = planned.config.training, planned.batch
     if training.batch_tokens is not None:
         return [2**power for power in range(batch.bit_length())]
@@ -146,7 +149,7 @@ def _pieces(planned: PlannedTraining) -> list[int]:
 
 
 def _notes(steps: _StepMemories) -> tuple[str, ...]:
-    """Return how memory was determined, and what it does not include."""
+    """Return notes on how memory was determined and what it does not include."""
     planned, device = steps.planned, steps.where.device
     kernels, libraries = "what a kernel needs for itself", "torch"
     if device.type == "cuda":
@@ -157,14 +160,15 @@ def _notes(steps: _StepMemories) -> tuple[str, ...]:
     return (memory,) if compiled == "off" else (memory, sentence("compiled"))
 
 
-# --- GPUs that need not be here ---
+# --- a cluster of GPUs ---
 
 
 def cluster_plan(
     planned: PlannedTraining, gpus: int, memory: float, flops: float, bandwidth: float, price: float | None
 ) -> Plan:
-    """Return a plan for a number of GPUs. `memory` in GiB, `flops` in TFLOP/s and `bandwidth` in GB/s are per GPU,
-    `price` per GPU hour.
+    """Return a plan for a number of GPUs, which need not be present.
+
+    Per GPU, `memory` is in GiB, `flops` in TFLOP/s and `bandwidth` in GB/s. `price` is per GPU hour.
     """
     config, training = planned.config, planned.config.training
     if training.batch_tokens is None and training.batch_size < gpus * training.accumulation_steps:
@@ -202,7 +206,7 @@ def cluster_plan(
 
 
 def _border(planned: PlannedTraining, piece: training_step.Piece, where: StepDevice) -> int:
-    """Return the bytes that enter a layer; for a translator, one layer of each side."""
+    """Return the bytes of a layer's input; for a translator, the sum over one encoder layer and one decoder layer."""
     sizes: list[int] = []
 
     def look(block: nn.Module, inputs: tuple[Tensor, ...]) -> None:

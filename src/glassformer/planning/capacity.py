@@ -36,7 +36,7 @@ class AvailableMemory:
 
     @property
     def limit(self) -> float:
-        """Bytes above which a model is refused."""
+        """Return the number of bytes above which a model is refused."""
         return limits().memory_share * self.bytes
 
 
@@ -53,7 +53,7 @@ def available_memory(device: torch.device, memory: float | None = None) -> Avail
 
 
 def _free() -> int:
-    """Return the bytes that Linux reports as available; on other systems, the whole memory."""
+    """Return the bytes that Linux reports as available; on other systems, all memory."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
@@ -62,7 +62,7 @@ def _free() -> int:
 
 
 def _allowed(folder: Path = Path("/sys/fs/cgroup")) -> int:
-    """Return the bytes that the limit of a container leaves; without a limit, 2^62."""
+    """Return the bytes that a container's limit leaves; 2^62 without a limit."""
     try:
         most = (folder / "memory.max").read_text(encoding="ascii").strip()
         used = int((folder / "memory.current").read_text(encoding="ascii"))
@@ -75,7 +75,7 @@ def _allowed(folder: Path = Path("/sys/fs/cgroup")) -> int:
 
 @dataclass(frozen=True)
 class BatchFit:
-    """Number of pieces that a batch must be divided into."""
+    """Division of a batch into pieces that fit into memory."""
 
     accumulation_steps: int
     """Number of pieces; 0 if not even one example fits."""
@@ -94,8 +94,8 @@ def fit(
 ) -> BatchFit:
     """Return the smallest number of pieces that fits, among `pieces`.
 
-    `asked`: memory with the configured number of pieces, `rows` examples in each. `at(rows, pieces)`: memory of another
-    division.
+    `asked`: memory with the configured `accumulation_steps` pieces of `rows` examples each.
+    `at(rows, pieces)`: memory of another division. If no division fits, the result has 0 pieces.
     """
     if asked.peak <= room.usable:
         return BatchFit(accumulation_steps, asked, rows)
@@ -107,7 +107,7 @@ def fit(
     return BatchFit(0, at(1, 2) if rows > 1 else asked, 1)
 
 
-# --- from the shapes of the weights, before any memory is taken ---
+# --- size of the model, from the shapes of its weights ---
 
 MAX_BUILT_LAYERS = 24
 """Number of layers above which the size of a model is extrapolated from models with a few layers."""
@@ -126,8 +126,10 @@ class ModelSize(NamedTuple):
 
 
 def choose_sharding(config: Config, build: Callable[[Config], nn.Module], room: AvailableMemory, world: int) -> bool:
-    """Return whether each process holds a shard of the model: if FSDP is configured, or if weights, gradients and
-    optimiser do not fit one process. Raise `SettingError` if shards do not fit either.
+    """Return whether each process holds a shard of the model.
+
+    It does if FSDP is configured, or if weights, gradients and optimiser do not fit into one process. Raise
+    `SettingError` if shards do not fit either.
     """
     sharded = config.training.parallel == "fsdp"
     needed, model = model_bytes(config, build)
@@ -139,7 +141,7 @@ def choose_sharding(config: Config, build: Callable[[Config], nn.Module], room: 
 
 
 def refuse_too_large(config: Config, needed: int, model: ModelSize, room: AvailableMemory, shards: int = 1) -> None:
-    """Raise `SettingError` if the weights, gradients and optimiser of a shard do not fit. `needed`: bytes of all."""
+    """Raise `SettingError` if weights, gradients and optimiser of a shard do not fit. `needed`: bytes of all shards."""
     if needed / shards <= room.limit:
         return
     each = "" if shards == 1 else f"{size(needed // shards)} on each of {shards} processes, "
@@ -155,13 +157,13 @@ def model_bytes(config: Config, build: Callable[[Config], nn.Module]) -> tuple[i
     """Return the minimum bytes of weights, gradients and optimiser, and the size of the model."""
     model = model_size(config, build)
     training = config.training
-    learned = model.learned if training.last_blocks is None else 0  # the trained ones are not known yet
+    learned = model.learned if training.last_blocks is None else 0  # the trained weights are not known yet
     each = 1 + MOMENTS.get(training.optimizer, 2)
     return BYTES_PER_NUMBER * (model.parameters + each * learned), model
 
 
 def model_size(config: Config, build: Callable[[Config], nn.Module]) -> ModelSize:
-    """Return the size of a model without allocating its weights. Many layers are extrapolated from a few."""
+    """Return the size of a model without allocating its weights. Deep models are extrapolated from a few layers."""
     layers, decoder_layers = config.model.layers, config.model.decoder_layers
     if max(layers, decoder_layers) <= MAX_BUILT_LAYERS:
         return _size(config, build)

@@ -50,16 +50,16 @@ ENOUGH_TOKENS = 20
 VALIDATIONS = 10
 """Default number of validations per training run."""
 WARM_UP_UPDATES = 2
-"""Updates that are not measured."""
+"""Number of first updates that are not measured."""
 MIN_SECONDS, MIN_UPDATES = 3.0, 3
 """Minimum length of the measurement; one update is enough if it takes five times as long."""
 SAMPLE_TOKENS = 256
 """Tokens translated to measure a validation; a language model reads 16 times as many."""
 HELD_OUT = ("validation", "test")
-"""Parts that a validation may be measured on, the first that exists."""
+"""Parts of the data for measuring a validation; the first that exists is used."""
 
 
-# --- how fast ---
+# --- speed ---
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Speed:
     updates: int
     """Number of measured updates."""
     validation: float
-    """Seconds of a validation per token."""
+    """Seconds per token of a validation."""
     notes: tuple[str, ...]
     """Device, precision and other conditions of the measurement."""
     tokens_per_example: int | None = None
@@ -87,7 +87,7 @@ class _MeasuredEnough(Exception):
 def probe(family: Family, model: nn.Module, task: Task, settings: TrainingSettings, device: torch.device) -> Speed:
     """Measure the speed of the training loop. The caller's random state does not change."""
     steps = [(0.0, 0)]
-    """Seconds in steps, and tokens, after each step."""
+    """Total seconds and tokens after each step."""
 
     def stop_after_some(event: Event) -> None:
         if isinstance(event, Stepped):
@@ -115,7 +115,9 @@ def probe(family: Family, model: nn.Module, task: Task, settings: TrainingSettin
 
 
 def _validation_seconds(family: Family, trainer: Trainer, each: float) -> float:
-    """Return the seconds of a validation per token. A forward pass takes a third of a step; anything more is measured.
+    """Return the seconds of a validation per token.
+
+    A plain forward pass takes a third of a step. Other validations, such as translation, are measured.
     `each`: seconds of a step per token.
     """
     if not (family.reads_stream or family.has_decoder):
@@ -132,12 +134,12 @@ def _validation_seconds(family: Family, trainer: Trainer, each: float) -> float:
     return (time.perf_counter() - began) / metrics.get("tokens", metrics.get("target_tokens", most))
 
 
-# --- how much, and how long ---
+# --- compute and time ---
 
 
 @dataclass(frozen=True)
 class TrainingCompute:
-    """Compute of a whole training run. Numbers are None if the budget is in minutes and the speed unknown."""
+    """Compute of a whole training run. Totals are None if the budget is in minutes and the speed is unknown."""
 
     tokens: int
     """Tokens of the training part."""
@@ -160,7 +162,7 @@ class TrainingCompute:
 
     @property
     def flops(self) -> float | None:
-        """Return the FLOPs per update: a product comes with a sum, and the backward pass takes two forward passes."""
+        """Return the FLOPs per update: 2 per product, and a backward pass costs as much as two forward passes."""
         return None if self.products is None else 6 * self.products * self.per_update
 
     @property
@@ -176,12 +178,12 @@ class TimePlan:
     """Seconds of a whole training run, by purpose."""
 
     reading: float
-    """Reading the data and learning its tokens, as measured for the plan."""
+    """Time of reading the data and learning its tokens, as measured for the plan."""
     updates: float
     validations: float
     """All validations during training."""
     last: float
-    """The last evaluation of the held-out parts."""
+    """The final evaluation of the held-out parts."""
     papers: float
     """Approximate time of the doctor, pictures and the report."""
     validation: float
@@ -195,7 +197,7 @@ class TimePlan:
 
 
 def training_compute(planned: PlannedTraining, times: TimePlan | None) -> TrainingCompute:
-    """Return the compute of a training run; if the budget is in minutes, with as many updates as `times` allows."""
+    """Return the compute of a training run. If the budget is in minutes, `times` sets the number of updates."""
     products, updates = _products(planned), planned.updates
     return TrainingCompute(
         tokens=planned.tokens["train"],
@@ -207,7 +209,7 @@ def training_compute(planned: PlannedTraining, times: TimePlan | None) -> Traini
 
 
 def _products(planned: PlannedTraining) -> int | None:
-    """Return the products of the largest batch. All blocks of a Transformer have as many as the second one."""
+    """Return the multiplications of the largest batch. In a Transformer, later blocks count like the second one."""
 
     def count(config: Config) -> int | None:
         return count_products(partial(planned.build, config), planned.task, planned.piece)
@@ -220,7 +222,7 @@ def _products(planned: PlannedTraining) -> int | None:
 
 
 def time_plan(planned: PlannedTraining, speed: Speed) -> TimePlan:
-    """Return the time of reading, of updates and validations, and of the last evaluation of all held-out parts.
+    """Return the seconds of reading, updates, validations, the final evaluation of all held-out parts, and the report.
 
     A budget in minutes is shared among them as in `training/budget.py`.
     """
@@ -244,7 +246,7 @@ def time_plan(planned: PlannedTraining, speed: Speed) -> TimePlan:
 
 
 def _judged(planned: PlannedTraining, part: str) -> int:
-    """Return the evaluated tokens of a part; in a translation, only the targets, about half of them."""
+    """Return the number of evaluated tokens of a part; in translation only the targets, about half of the tokens."""
     return planned.tokens[part] // (2 if planned.family.has_decoder else 1)
 
 
@@ -275,7 +277,7 @@ PARTS: dict[type[nn.Module], str] = {
 
 OF_ATTENTION = {"query": "queries W^Q", "key": "keys W^K", "value": "values W^V", "output": "output W^O"}
 OF_SCORES = {"shared": "shared U", "bilinear": "bilinear W"}
-"""Name of the single matrix of scores without separate queries and keys."""
+"""Names of the single matrix, for scores without separate query and key matrices."""
 
 
 def parameters_by_part(model: nn.Module) -> dict[str, int]:
@@ -299,7 +301,7 @@ def _part(parent: nn.Module, name: str, child: nn.Module, part: str) -> str:
 
 @singledispatch
 def matrix_name(parent: nn.Module, name: str) -> str:
-    """Return what a matrix of an attention is called; empty for other modules."""
+    """Return the name of a matrix in an attention layer; empty for other modules."""
     return ""
 
 
@@ -311,7 +313,7 @@ def matrix_of_attention(parent: Attention, name: str) -> str:
 
 @singledispatch
 def part_name(module: nn.Module) -> str:
-    """Return the part that an attention, or a user's own brick, belongs to; empty for other modules."""
+    """Return the part that an attention layer or a user's brick belongs to; empty for other modules."""
     return ""
 
 

@@ -1,6 +1,7 @@
 """Stand-ins for operations that fake tensors do not support, and for kernels of a GPU.
 
-Each returns tensors of the right shape, keeps as much for the backward pass as the real kernel, and counts products.
+Each stand-in returns tensors of the right shape, keeps as much for the backward pass as the real kernel, and counts
+products.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,11 +15,11 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 KEPT: dict[Any, int] = {torch.lstm: 6, torch.gru: 5, torch.rnn_tanh: 1, torch.rnn_relu: 1}
-"""Numbers that a GPU's recurrent kernel keeps for the backward pass, for each number of a layer's state at a token."""
+"""Numbers that a GPU's recurrent kernel keeps for the backward pass, per token, layer and element of the state."""
 
 
 class _Kernel(torch.autograd.Function):
-    """Stand-in that returns tensors of given shapes, and keeps its inputs, `beside` numbers and maybe its outputs."""
+    """Stand-in that returns tensors of given shapes. It keeps inputs, `beside` more numbers and maybe its outputs."""
 
     @staticmethod
     def forward(
@@ -50,9 +51,9 @@ class Kernels(TorchFunctionMode):
     def __init__(self, *, gpu: bool = False, precision: torch.dtype | None = None) -> None:
         super().__init__()
         self.precision = precision
-        """Precision of matrix products under autocast; None: that of the tensors."""
+        """Precision of matrix products under autocast; None: precision of the tensors."""
         self.products = 0
-        """Multiplications of the stand-ins."""
+        """Number of multiplications in the stand-ins."""
         self._stand_ins: dict[Any, Callable[..., Any]] = {
             **{kernel: partial(self._recurrent, kernel) for kernel in KEPT},
             torch._pack_padded_sequence: _packed,
@@ -69,12 +70,12 @@ class Kernels(TorchFunctionMode):
     ) -> Any:
         if func in (Tensor.__getitem__, Tensor.__setitem__) and _is_mask(args[1]):
             return _by_mask(*args)
-        if func is Tensor.__getitem__ and hasattr(args[0], "texts"):  # RNN and GRU read the first of these numbers
+        if func is Tensor.__getitem__ and hasattr(args[0], "texts"):  # RNN and GRU read the first batch size
             return torch.tensor(args[0].texts, device="cpu")
         return self._stand_ins.get(func, func)(*args, **(kwargs or {}))
 
     def _attend(self, queries: Tensor, keys: Tensor, values: Tensor, **more: Any) -> Tensor:
-        """Fused attention, which holds no T×T weights: it keeps one number per query, to recompute them."""
+        """Replace fused attention, which keeps one number per query instead of T×T weights."""
         inputs = [self._cast(tensor) for tensor in (queries, keys, values)]
         batch, heads, tokens, width = queries.shape
         self.products += batch * heads * tokens * keys.shape[2] * (width + values.shape[3])
@@ -82,13 +83,13 @@ class Kernels(TorchFunctionMode):
         return _kernel(inputs, [shape], (batch * heads * tokens, torch.float32))[0].transpose(1, 2)
 
     def _rms_norm(self, x: Tensor, shape: Sequence[int], weight: Tensor, eps: float | None = None) -> Tensor:
-        """RMS norm, which keeps its inputs and one number per vector."""
+        """Replace RMS norm, which keeps its inputs and one number per vector."""
         if self.precision is not None:  # autocast computes norms in float32
             x, weight = x.float(), weight.float()
         return _kernel([x, weight], [x.shape], (x.numel() // x.shape[-1], torch.float32), outputs=False)[0]
 
     def _recurrent(self, func: Any, x: Tensor, *args: Any) -> tuple[Tensor, ...]:
-        """All layers and tokens of a recurrent layer in one call; for packed texts, the batch sizes are second."""
+        """Replace a recurrent kernel for all layers and tokens. For packed texts, batch sizes follow the data."""
         hidden, weights = args[1:3] if isinstance(args[2], list) else args[:2]
         _, _, both_ways, *_ = (arg for arg in args if isinstance(arg, bool))  # has_biases, train, bidirectional
         states = [hidden] if isinstance(hidden, Tensor) else list(hidden)
@@ -104,7 +105,7 @@ class Kernels(TorchFunctionMode):
 
 
 def _packed(x: Tensor, lengths: Tensor, batch_first: bool) -> tuple[Tensor, Tensor]:
-    """Pack the texts as if all were as long as the longest. The batch size is also an attribute of the sizes."""
+    """Pack texts as if all were as long as the longest. The sizes have the batch size as their attribute `texts`."""
     steps = x.transpose(0, 1) if batch_first else x
     sizes = torch.tensor([steps.shape[1]] * steps.shape[0], device="cpu")
     sizes.texts = steps.shape[1]  # type: ignore[attr-defined]

@@ -27,31 +27,31 @@ EMBEDDINGS = (WordVectors, LearnedPositions, OneHotPositions, BagOfWords)
 
 @dataclass(frozen=True)
 class ModelSize:
-    """The size of one model."""
+    """Size of one model."""
 
     name: str
     width: int | None
     layers: int | None
-    """None: the model has no such setting."""
+    """Number of layers; None if the model has no such setting, as for `width`."""
     parameters: int
     groups: dict[str, int]
-    """Parameters by the names in GROUPS; shared weights count only in the first group that has them."""
+    """Number of parameters by group (GROUPS); shared weights count only in the first group that has them."""
     parts: dict[str, int]
-    """Parameters by part, as in a plan of one model."""
+    """Number of parameters by part, as in a plan of one model."""
     tied: bool
-    """The head shares the weights of the word vectors."""
+    """Whether the head shares the weights of the word vectors."""
     flops: float | None
-    """FLOPs of a forward pass per unit; None: not counted."""
+    """FLOPs of a forward pass per unit; None if they could not be counted."""
     unit: str
-    """The unit that FLOPs are counted for: a token, or for data without text a row or a picture."""
+    """Unit of the FLOPs: `token`, or `example` for data without text."""
 
     def row(self, groups: Sequence[str]) -> list[Cell]:
-        """Return the cells of a table with these groups."""
+        """Return the cells of a table row with the given groups."""
         flops = None if self.flops is None else count(round(self.flops))
         return [self.name, self.width, self.layers, *(self.groups[group] for group in groups), self.parameters, flops]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all numbers, for programs; the name of the FLOPs says their unit."""
+        """Return all numbers for programs; the key of the FLOPs contains their unit."""
         values = asdict(self)
         flops, unit = values.pop("flops"), values.pop("unit")
         return {**values, f"flops_per_{unit}": flops}
@@ -59,7 +59,7 @@ class ModelSize:
 
 @dataclass(frozen=True)
 class ParameterTable(Renderable):
-    """Several models on the same data."""
+    """Sizes of several models for the same data."""
 
     about: str
     models: Sequence[ModelSize]
@@ -106,7 +106,7 @@ def model_size(name: str, planned: PlannedTraining) -> ModelSize:
 
 
 def parameters_by_group(model: nn.Module) -> dict[str, int]:
-    """Return the parameters of embedding, encoder, decoder and head; shared ones count once."""
+    """Return the number of parameters by group; shared weights count once."""
     embedded = {
         id(weight) for module in model.modules() if isinstance(module, EMBEDDINGS) for weight in module.parameters()
     }

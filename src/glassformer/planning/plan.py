@@ -1,4 +1,4 @@
-"""The plan of a training run: memory, compute and time, as a view and in sentences."""
+"""Plan of a training run: memory, compute and time, as a view and as sentences."""
 
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -21,7 +21,7 @@ sentence = partial(read_sentence, __name__)
 
 @dataclass(frozen=True)
 class Plan(Renderable):
-    """Resources that a training run needs. In a notebook, the plan shows itself."""
+    """Resources that a training run needs. A notebook displays the plan."""
 
     config: Config
     about: str
@@ -38,7 +38,7 @@ class Plan(Renderable):
     seconds: float | None
     """Total seconds of `train`, from reading the data to the report."""
     times: TimePlan | None = None
-    """The same seconds by purpose."""
+    """`seconds` by purpose."""
     needs: StepMemory | None = None
     """Memory of a step with the configured accumulation steps; None in a plan for a cluster."""
     room: AvailableMemory | None = None
@@ -64,7 +64,7 @@ class Plan(Renderable):
 
     @property
     def words(self) -> list[str]:
-        """Return the plan in sentences."""
+        """Return the plan as sentences."""
         key = "parameters: some" if self.learned < self.parameters else "parameters"
         return [
             sentence(key, all=count(self.parameters), learned=count(self.learned)),
@@ -75,7 +75,7 @@ class Plan(Renderable):
 
     @property
     def advice(self) -> str | None:
-        """Return the option that makes the batch fit; None if it fits without one, or not at all."""
+        """Return the option that makes the batch fit; None if it fits without an option or does not fit at all."""
         if self.fit is None or self.fit.accumulation_steps in (0, self.config.training.accumulation_steps):
             return None
         return f"--training.accumulation_steps {self.fit.accumulation_steps}"
@@ -115,11 +115,11 @@ class Plan(Renderable):
 OWN_KEYS = (
     "about", "words", "parameters", "learned", "parts", "tied", "advice", "seconds", "tokens_per_day", "cost"
 )  # fmt: skip
-"""Attributes of a plan that its dictionary holds as they are."""
+"""Attributes that `Plan.to_dict` copies unchanged."""
 
 
 def _fields(value: Any, *properties: str) -> dict[str, Any] | None:
-    """Return the fields of a dataclass and the named properties; None for None."""
+    """Return the fields and the named properties of a dataclass; None for None."""
     return None if value is None else {**asdict(value), **{name: getattr(value, name) for name in properties}}
 
 
@@ -150,7 +150,7 @@ def _paper_words(paper: Cluster) -> str:
 
 
 def _time_words(plan: Plan, seconds: float) -> list[str]:
-    """Return the sentences about time, and for a cluster about exchange and price."""
+    """Return the sentences about time and, for a cluster, about exchange and price."""
     if plan.paper is not None:
         return _cluster_words(plan, plan.paper, seconds)
     if plan.speed is None or plan.times is None:

@@ -26,7 +26,7 @@ from glassformer.training.optimiser import freeze
 from glassformer.training.schedule import total_steps
 
 BATCHES = 64
-"""Number of batches among which the largest is chosen."""
+"""Number of batches from which the largest is chosen."""
 CPU = torch.device("cpu")
 ONLY_BY_NAME = "a plan is made of models by name (--model), not of a person's own nn.Module"
 
@@ -38,15 +38,15 @@ class PlannedTraining:
     config: Config
     task: Task
     build: Callable[[Config], nn.Module]
-    """Builds the model, without the numbers that it takes from the data before the first step."""
+    """Function that builds the model, without values that are learned from the data before the first step."""
     batch: int
-    """Examples in the largest batch."""
+    """Number of examples in the largest batch."""
     batch_tokens: int
-    """Tokens in the largest batch."""
+    """Number of tokens in the largest batch."""
     piece: Piece
-    """The largest batch."""
+    """Tensors of the largest batch."""
     tokens: dict[str, int]
-    """Tokens by part of the data."""
+    """Number of tokens by part of the data."""
     per_update: float
     """Mean tokens per update."""
     prepared: Prepared | None = None
@@ -84,7 +84,7 @@ class PlannedTraining:
         return replace(self.config, model=self.config.model.with_values(layers=count, decoder_layers=count))
 
     def rows(self, count: int) -> Piece:
-        """Return the first examples of the largest batch."""
+        """Return the first `count` examples of the largest batch."""
         return [tensor[:count] for tensor in self.piece]
 
 
@@ -96,7 +96,7 @@ def flags_of(data: str | Path | None, settings: Mapping[str, Any]) -> dict[str, 
 
 
 def from_data(flags: dict[str, Any], config: str | Path | None, *, gpus: int | None) -> PlannedTraining:
-    """Return a training run on data. With `gpus`, its defaults are those of a GPU."""
+    """Return a training run on data. With `gpus`, the defaults are for a GPU."""
     clock, file = Stopwatch(), file_settings(config)
     if gpus is not None:
         flags = {**flags, "training.device": "cuda"}
@@ -132,7 +132,7 @@ def from_data(flags: dict[str, Any], config: str | Path | None, *, gpus: int | N
 
 
 def _shared_by(gpus: int, training: TrainingSettings) -> TrainingSettings:
-    """Return the settings with a batch that the GPUs share evenly: the default, or one example per GPU."""
+    """Return settings with a batch that GPUs share evenly: unchanged, or one example per GPU and accumulation step."""
     parts = gpus * training.accumulation_steps
     return training if training.batch_size % parts == 0 else replace(training, batch_size=parts)
 

@@ -15,18 +15,18 @@ WAYS = {
 COPIED, ALL = WAYS
 
 NODE = 8
-"""GPUs of a node."""
+"""Number of GPUs per node."""
 
 MAX_GPUS = 2**30
 """Largest number of GPUs that `gpus_needed` tries."""
 
 StepMemoryOf = Callable[[int, int], StepMemory]
-"""Function that returns the memory of a step, given the number of layers and of examples."""
+"""Function that returns the memory of a step, given the numbers of layers and examples."""
 
 
 @dataclass(frozen=True)
 class LayerwiseMemory:
-    """Bytes of a step, divided into parts that grow with layers and examples, and the rest."""
+    """Bytes of a step, divided into parts that grow with layers and examples, and a rest."""
 
     weights: int
     gradients: int
@@ -47,7 +47,7 @@ class LayerwiseMemory:
 
 @dataclass(frozen=True)
 class Sharding:
-    """Bytes that each GPU holds."""
+    """Bytes that each GPU holds if a model is copied or sharded."""
 
     name: str
     weights: int
@@ -55,7 +55,7 @@ class Sharding:
     optimiser: int
     activations: int
     again: int
-    """Activations if only the inputs of each layer are kept, and the rest is recomputed."""
+    """Activations if only the inputs of each layer are kept and the rest is recomputed."""
     exchanged: int = 0
     """Bytes that a GPU receives from others per update."""
 
@@ -66,7 +66,7 @@ class Sharding:
 def layerwise_memory(needs: StepMemoryOf, layers: int, rows: int, border: int) -> LayerwiseMemory:
     """Return the memory of a model, extrapolated from models of one and two layers. `border`: input bytes of a layer.
 
-    `layers` 0: the layers of this model differ, so that it is measured as a whole.
+    `layers` is 0 for a model whose layers differ, which is measured as a whole.
     """
     if not layers:
         whole = needs(0, rows)
@@ -94,7 +94,7 @@ class Cluster:
     memory: float
     """GiB per GPU."""
     rows: int
-    """Examples that each GPU computes at once."""
+    """Number of examples that each GPU processes at once."""
     needs: LayerwiseMemory
     flops: float
     """Assumed TFLOP/s per GPU."""
@@ -127,7 +127,7 @@ class Cluster:
         gradients = shard(needs.gradients) + last_gradients if self.pieces == 1 else needs.gradients
         # The layers are gathered once in the forward pass and once in the backward pass, the rest once for both.
         in_passes = self.pieces * (int(self.gathered_in * 2 * in_layers) + outside)
-        in_update = 2 * shard(self.orthogonalised)  # a share of each matrix there, a share of its update back
+        in_update = 2 * shard(self.orthogonalised)  # shares of each matrix are sent, shares of its update come back
         remembered = needs.optimiser + needs.average
         kept = needs.rest + needs.layers * needs.layer
         again = needs.rest + needs.layers * needs.border + (needs.layer if needs.layers else 0) + copies
@@ -163,7 +163,7 @@ class Cluster:
         return fewer + 1 if enough(fewer + 1) else None
 
     def seconds(self, flops: float, updates: float = 0) -> float:
-        """Return the seconds of a training run; computing and exchange overlap. `flops`: of all updates."""
+        """Return the seconds of a training run; computing and exchange overlap. `flops`: total of all updates."""
         return max(self.computing(flops), updates * self.exchanging)
 
     def computing(self, flops: float) -> float:

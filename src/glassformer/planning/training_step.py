@@ -1,4 +1,4 @@
-"""Memory of a training step, measured on real tensors or on tensors without numbers."""
+"""Memory of a training step, measured on real tensors or simulated with fake tensors."""
 
 import contextlib
 import gc
@@ -29,16 +29,16 @@ from glassformer.training.optimiser import Average, Optimiser, decayed
 
 Build = Callable[[], nn.Module]
 Piece = Sequence[Tensor]
-"""Tensors that the loss of some examples needs."""
+"""Input tensors of the loss for some examples."""
 
 FEW_EXAMPLES = 8
-"""Examples of the first real step; the second has twice as many."""
+"""Number of examples in the first real step; the second step has twice as many."""
 
 LAYERS = 2
-"""Layers of the smaller of the two models from which a deeper one is extrapolated."""
+"""Number of layers of the smaller of the two models from which a deeper model is extrapolated."""
 
 CANNOT = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException)
-"""Errors that torch raises if a shape depends on numbers that fake tensors do not have."""
+"""Errors that PyTorch raises if a shape depends on values that fake tensors do not have."""
 
 FORWARD, BACKWARD, UPDATE = "forward pass", "backward pass", "update"
 
@@ -46,7 +46,7 @@ FORWARD, BACKWARD, UPDATE = "forward pass", "backward pass", "update"
 
 
 class Phase(NamedTuple):
-    """A part of a step, and the bytes held at each moment of it."""
+    """Part of a step, with the bytes held at each moment."""
 
     name: str
     moments: list[int]
@@ -106,7 +106,7 @@ class TensorMeter(TorchDispatchMode, Meter):  # type: ignore[no-untyped-call]
         """Count tensors that were created before."""
         for tensor in tensors:
             storage = tensor.untyped_storage()
-            key = storage._cdata  # identifies the memory, whatever the number of tensors on it
+            key = storage._cdata  # identifies the memory, however many tensors share it
             if key not in self._there:
                 self._there[key] = storage.nbytes()
                 self._change(storage.nbytes())
@@ -117,7 +117,7 @@ class TensorMeter(TorchDispatchMode, Meter):  # type: ignore[no-untyped-call]
 
 
 class AllocationMeter(Meter):
-    """Meter of all memory that torch allocates and frees on a CPU.
+    """Meter of all memory that PyTorch allocates and frees on a CPU.
 
     It does not change the computation, whereas an active dispatch mode makes some operations use other kernels.
     """
@@ -184,7 +184,7 @@ class StepMemory:
 
     @property
     def lasting(self) -> int:
-        """Return the bytes that are held all the time."""
+        """Return the bytes that are held throughout the step."""
         return self.weights + self.optimiser + self.average
 
 
@@ -200,7 +200,7 @@ class StepDevice:
 
     @property
     def fake_device(self) -> torch.device:
-        """Return the device of tensors without numbers."""
+        """Return the device of fake tensors."""
         return torch.device("cpu") if self.stand_in or self.device.type != "cuda" else self.device
 
     def autocast(self) -> contextlib.AbstractContextManager[object]:
@@ -213,7 +213,7 @@ class StepDevice:
 
 @dataclass(frozen=True)
 class Step:
-    """A training step: a model, the examples that it reads, the settings, and the device."""
+    """Training step: the model, its examples, the settings and the device."""
 
     build: Build
     task: Task
@@ -221,12 +221,12 @@ class Step:
     settings: TrainingSettings
     where: StepDevice
     pieces: int = 1
-    """Number of pieces like this one in a batch."""
+    """Number of pieces of this size in a batch."""
 
 
 @contextlib.contextmanager
 def fake_tensors(where: StepDevice) -> Iterator[Kernels]:
-    """Make tensors that are created inside have a shape, a type and a device, but no numbers and almost no memory."""
+    """Create tensors as fake tensors: they have a shape, a type and a device, but no values and almost no memory."""
     without_cudnn = torch.backends.cudnn.flags(enabled=False)  # cuDNN would ask for the addresses of recurrent weights
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with without_cudnn, mode, where.kernels() as kernels, torch.device(where.fake_device):
@@ -234,16 +234,16 @@ def fake_tensors(where: StepDevice) -> Iterator[Kernels]:
 
 
 def step_memory(step: Step) -> StepMemory:
-    """Return the memory of a step, from tensors without numbers."""
+    """Return the memory of a step, simulated with fake tensors."""
     return _fake_step(step)[0]
 
 
 def layered_step_memory(step_of: Callable[[int], Step], layers: int) -> StepMemory:
-    """Return the memory of a step of a model with equal layers, from two models with few of them.
+    """Return the memory of a step of a model with equal layers, extrapolated from two models with few layers.
 
-    What a pass holds grows or shrinks evenly from layer to layer, so its fullest moment is near its beginning or near
-    its end, and what is held at each of these moments grows evenly with the number of layers. An update takes all
-    layers at once. `step_of` returns the step of a model with the given number of layers.
+    The bytes held in a pass grow or shrink evenly from layer to layer. The peak is thus near the beginning or the end
+    of the pass, where the bytes grow evenly with the number of layers. An update processes all layers at once.
+    `step_of` returns the step of a model with the given number of layers.
     """
     (few, phases), (more, longer) = (_fake_step(step_of(count)) for count in (LAYERS, LAYERS + 1))
     steps = layers - LAYERS
@@ -257,7 +257,7 @@ def layered_step_memory(step_of: Callable[[int], Step], layers: int) -> StepMemo
 
 
 def _grown(few: list[int], more: list[int], steps: int) -> list[int]:
-    """Extrapolate moments counted from the beginning of a phase, and moments counted from its end."""
+    """Extrapolate the first half of the moments from the beginning of a phase, and the second half from its end."""
     half = len(few) // 2
     pairs = [*zip(few[:half], more[:half], strict=True), *zip(few[half:], more[half - len(few) :], strict=True)]
     return [one + steps * (other - one) for one, other in pairs]
@@ -314,7 +314,7 @@ def _metered_step(
         held.add(piece)
         before = held.now
         held.phases.clear()
-        for _ in range(min(2, step.pieces)):  # from the second on, all find gradients already there
+        for _ in range(min(2, step.pieces)):  # from the second piece on, gradients are already allocated
             held.begin(FORWARD)
             gradients_before = held.now - before
             with step.where.autocast():
@@ -334,7 +334,7 @@ def _metered_step(
 
 def _update(trained: list[nn.Parameter], settings: TrainingSettings, optimiser: Optimiser, average: Average) -> None:
     gradients = [weight.grad for weight in trained if weight.grad is not None]
-    before = [weight.detach().clone() for weight in trained]  # some updates are measured
+    before = [weight.detach().clone() for weight in trained]  # some updates measure how far weights move
     if settings.grad_clip is not None:
         norm = nn.utils.get_total_norm(gradients)
         nn.utils.clip_grads_with_norm_(trained, settings.grad_clip, norm)
@@ -346,7 +346,7 @@ def _update(trained: list[nn.Parameter], settings: TrainingSettings, optimiser: 
 
 
 def count_products(build: Build, task: Task, piece: Piece) -> int | None:
-    """Return the multiplications of matrix products in a forward pass, attention over all pairs; None if unknown."""
+    """Return the multiplications in a forward pass, with attention over all pairs; None if they cannot be counted."""
     where = StepDevice(torch.device("cuda"), "fp32", stand_in=True)
     with fake_tensors(where) as kernels, FlopCounterMode(display=False) as counter, torch.no_grad():
         model = build().eval().requires_grad_(False)  # otherwise the vocabulary loss would also compute its gradient
@@ -358,12 +358,12 @@ def count_products(build: Build, task: Task, piece: Piece) -> int | None:
 
 
 def as_fake(piece: Piece, where: StepDevice) -> list[Tensor]:
-    """Return tensors of the same shapes; call it inside `fake_tensors`."""
+    """Return fake tensors of the same shapes; call this inside `fake_tensors`."""
     return [torch.empty(tensor.shape, dtype=tensor.dtype, device=where.fake_device) for tensor in piece]
 
 
 def resized(piece: Piece, rows: int) -> list[Tensor]:
-    """Return tensors without numbers for `rows` examples of the same shapes."""
+    """Return meta tensors for `rows` examples of the same shapes."""
     return [torch.empty(rows, *tensor.shape[1:], dtype=tensor.dtype, device="meta") for tensor in piece]
 
 
