@@ -14,7 +14,7 @@ NAMES = {
     "exported": "exported = original",
     "stdin": "file = stdin",
 }
-"""Checks by name, known without importing torch."""
+"""Titles of the checks by name, available without importing PyTorch."""
 
 
 def choose_checks(only: str | Iterable[str] | None) -> list[str]:

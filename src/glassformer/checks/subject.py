@@ -102,7 +102,7 @@ class Subject:
         return tuple(out)
 
     def batch_scores(self, batch: Call, calls: Sequence[Call], model: nn.Module | None = None) -> list[Tensor]:
-        """Return the scores of each example in a batch, without those of padding."""
+        """Return the scores of each example in a batch, without scores at padding."""
         scores: Tensor = (model or self.model)(*batch)
         if scores.dim() < 3:  # scores of the whole example, not of each token
             return list(scores)

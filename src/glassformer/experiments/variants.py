@@ -40,7 +40,7 @@ ATTENTION = {"additive": "with attention", "none": "without attention"}
 ATTENTION_UPDATES, ROWS = 300, 8000
 SHORTEST, LONGEST = 2, 16
 LEARNED = 3
-"""A model counts as undertrained if its mean score is below this multiple of a trivial baseline's."""
+"""A model counts as undertrained if its mean score is below this multiple of a trivial baseline's score."""
 
 
 def train_variants(

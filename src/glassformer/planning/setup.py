@@ -33,7 +33,7 @@ ONLY_BY_NAME = "a plan is made of models by name (--model), not of a person's ow
 
 @dataclass(frozen=True)
 class PlannedTraining:
-    """A training run that has not started."""
+    """Training run that has not started."""
 
     config: Config
     task: Task

@@ -39,7 +39,7 @@ class LayerwiseMemory:
     layer: int = 0
     """Activations of one layer, without copies of its weights in lower precision."""
     copies: int = 0
-    """Copies of one layer's weights."""
+    """Copies of one layer's weights in lower precision."""
     border: int = 0
     """Inputs of a layer, which are kept when activations are recomputed."""
     layers: int = 0
@@ -121,11 +121,11 @@ class Cluster:
         in_layers, copies = needs.layers * needs.block, needs.copies if needs.layers else 0
         outside = needs.weights - in_layers
         gathered = outside + int(self.gathered_in * 2 * needs.block)
-        # Gradients are whole until they are exchanged: those of one layer during the backward pass, the rest after it,
-        # when activations are gone. With several pieces, all of them are exchanged after the last one.
+        # Gradients are whole until they are exchanged. Gradients of a layer are exchanged during the backward pass, all
+        # others after it, when activations are freed. With several pieces, the exchange follows the last piece.
         last_gradients = max(0, needs.gradients - in_layers)
         gradients = shard(needs.gradients) + last_gradients if self.pieces == 1 else needs.gradients
-        # The layers are gathered once in the forward pass and once in the backward pass, the rest once for both.
+        # Layers are gathered once in the forward pass and once in the backward pass, other weights once for both.
         in_passes = self.pieces * (int(self.gathered_in * 2 * in_layers) + outside)
         in_update = 2 * shard(self.orthogonalised)  # shares of each matrix are sent, shares of its update come back
         remembered = needs.optimiser + needs.average

@@ -346,7 +346,9 @@ def difference(expected: Any, given: Any, tolerance: float) -> str | None:
     if isinstance(expected, list | tuple):
         if isinstance(given, Tensor) and not any(isinstance(part, Tensor) for part in expected):
             if given.numel() > (numbers := _count_leaves(expected)) or max(given.shape, default=0) > numbers:
-                return f"gives {_shape(given)}, not {_kind(expected)}"  # as a list it may not fit into memory
+                return (
+                    f"gives {_shape(given)}, not {_kind(expected)}"  # converted to a list, it may not fit into memory
+                )
             given = given.tolist()
         if not isinstance(given, list | tuple):
             return f"gives {_kind(given)}, not {_kind(expected)}"

@@ -363,7 +363,7 @@ def _without(path: str, covered: Collection[str]) -> Iterator[str]:
 
 
 def _allow(rules: int, path: str, rights: int) -> None:
-    with contextlib.suppress(OSError):  # it was removed, or belongs to another user
+    with contextlib.suppress(OSError):  # the file was removed, or belongs to another user
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
         rights = rights if os.path.isdir(path) else rights & OF_FILES
         beneath = ctypes.create_string_buffer(struct.pack("=Qi", rights, place), 12)

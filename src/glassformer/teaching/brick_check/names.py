@@ -169,7 +169,7 @@ def read_by_name(module: nn.Module, wanted: Sequence[Weight], options: Mapping[s
     in_fused = [f"w_{letter}" for letter in order] if "fused" in found else []
     missing = [one for one in wanted if one.needed(options) and one.name not in (*found, *in_fused)]
     owners = {re.sub(r"\.(weight|bias)$", "", name) for name in unknown}
-    if len(missing) == 1 and len(owners) == 1:  # they must belong together
+    if len(missing) == 1 and len(owners) == 1:  # assume that they belong together
         [weight] = missing
         for name in unknown:
             found[weight.bias if name.endswith(".bias") and weight.bias else weight.name] = [name]

@@ -1,4 +1,4 @@
-"""Record every call of torch inside a student's brick, and find the first wrong tensor."""
+"""Record every call of PyTorch inside a student's brick, and find the first wrong tensor."""
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
