@@ -1,4 +1,4 @@
-"""Runs over HTTP. Importing this package without its extra raises `MissingPackage`."""
+"""HTTP server for runs. Importing this package without its extra raises `MissingPackage`."""
 
 from importlib.util import find_spec
 

@@ -1,4 +1,4 @@
-"""How a request reaches the worker of a run, and how an error there becomes an answer."""
+"""Pass requests to the worker of a run, and turn its errors into HTTP answers."""
 
 import asyncio
 import logging
@@ -21,13 +21,13 @@ from glassformer.text.tokenizer import Tokenizer
 Answer = TypeVar("Answer")
 Kind = TypeVar("Kind")
 CHECK_SECONDS = 0.1
-"""Interval at which work on one run, waiting for another run, checks whether it has been cancelled."""
+"""Interval at which work that waits for a second run checks whether it has been cancelled."""
 LOG = logging.getLogger("uvicorn.error")
 
 
 @dataclass(frozen=True)
 class Server:
-    """What a request may need."""
+    """State shared by all requests: the served runs, the time limit and the metrics."""
 
     runs: ServedRuns
     timeout: float
@@ -38,7 +38,7 @@ class Server:
         return self.runs.find(model)
 
     async def use(self, name: str, use: Callable[[Worker], Answer]) -> Answer:
-        """Return what `use` makes of a run's worker; may wait for room."""
+        """Call `use` with the worker of a run and return its result; may wait until the run fits into memory."""
         return await asyncio.to_thread(self.runs.use, name, use)
 
     async def call(
@@ -65,7 +65,7 @@ class Server:
         names = self.name(model), self.name(other)
         if names[0] == names[1]:
             return await self.call(http, names[0], lambda loaded: work(loaded, loaded), yields=True)
-        inner, outer = sorted(names)  # always in one order: two that wait for each other would wait for ever
+        inner, outer = sorted(names)  # a fixed order prevents a deadlock of two requests
 
         def both(held: Loaded) -> Answer:
             def with_inner(mine: Loaded) -> Answer:
@@ -77,7 +77,7 @@ class Server:
                     may_stop()
                 return future.result()
             finally:
-                if not future.cancel():  # it has begun: what it holds is lent until it is over
+                if not future.cancel():  # it runs already; it uses the outer run until it ends
                     wait([future])
 
         return await self.call(http, outer, both, yields=True)
@@ -103,14 +103,14 @@ async def _gone(http: HttpRequest) -> None:
 
 
 def require(loaded: Loaded, kind: type[Kind], otherwise: str) -> Kind:
-    """Return a run with this capability, or raise `Misuse`; `otherwise`: what the run does not do."""
+    """Return a run with this capability, or raise `Misuse`. `otherwise`: the end of its message, a verb phrase."""
     if (able := loaded.capability(kind)) is None:
         raise Misuse(f"{loaded.run.path.name} is a run of {loaded.config.task}: it {otherwise}")
     return able
 
 
 def check_ids(ids: list[int], tokenizer: Tokenizer) -> list[int]:
-    """Return the ids that a client sent, or raise `Misuse` if one is not a token."""
+    """Return the ids that a client sent, or raise `Misuse` if an id is not in the vocabulary."""
     if odd := next((id for id in ids if not 0 <= id < tokenizer.vocab_size), None):
         raise Misuse(f"there is no token {odd}: this run has {tokenizer.vocab_size:,}")
     return ids

@@ -1,4 +1,4 @@
-"""All requests except generation: models and embeddings in OpenAI's format, and our own under /api."""
+"""Routes except the playground: OpenAI's API under /v1, and our own under /api."""
 
 import base64
 import binascii
@@ -35,7 +35,7 @@ from glassformer.verbs.look import look
 MAX_VIEW_OPTIONS = {"beam": 64, "tokens": 1000, "samples": 16}
 """Largest values of view options that cost time and memory."""
 MAX_LOG_LINES = 5000
-"""Maximum number of log lines to send; from longer logs, every n-th line."""
+"""Maximum number of log lines to send; longer logs are thinned to every n-th line."""
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": schema.ErrorBody, "description": what}
@@ -63,21 +63,21 @@ def routes(server: Server) -> APIRouter:
         remarks: list[str] = []
         return {**await server.call(http, run, listening(remarks.append)(work)), "remarks": remarks}
 
-    # --- OpenAI's shape ---
+    # --- OpenAI's API ---
 
     @router.post("/v1/completions", tags=["OpenAI's shape"])
     async def completions(http: Request, body: schema.CompletionBody) -> Response:
-        """Go on from a prompt."""
+        """Continue a prompt."""
         return await write(server, http, Completion(body))
 
     @router.post("/v1/chat/completions", tags=["OpenAI's shape"])
     async def chat_completions(http: Request, body: schema.ChatBody) -> Response:
-        """Answer the last message of a chat: for models that came with a chat template."""
+        """Answer the last message of a chat. The model needs a chat template."""
         return await write(server, http, Chat(body))
 
     @router.post("/v1/embeddings", tags=["OpenAI's shape"])
     async def embeddings(http: Request, body: schema.EmbeddingsBody) -> dict[str, Any]:
-        """Texts as vectors."""
+        """Return the vector of each text."""
 
         def work(loaded: Loaded) -> tuple[list[Any], int]:
             tokenizer = loaded.tokenizer
@@ -100,7 +100,7 @@ def routes(server: Server) -> APIRouter:
 
     @router.get("/v1/models", tags=["OpenAI's shape"])
     def models() -> dict[str, Any]:
-        """The runs that are served."""
+        """List the runs that are served."""
         served = [name for name in server.runs.runs if server.runs.can_answer(name)]
         return {"object": "list", "data": [model_entry(name) for name in served]}
 
@@ -112,7 +112,7 @@ def routes(server: Server) -> APIRouter:
 
     @router.post("/api/predict", tags=["more of a run"])
     async def predict(http: Request, body: schema.PredictBody) -> dict[str, Any]:
-        """What a run says of examples: a label, several labels, a number, the next token, a translation."""
+        """Predict for each example: a label, several labels, a number, the next token or a translation."""
 
         def work(loaded: Loaded) -> dict[str, Any]:
             with uploads(loaded, body.examples) as examples:
@@ -133,7 +133,7 @@ def routes(server: Server) -> APIRouter:
         openapi_extra={"requestBody": {"content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}}},
     )
     async def predict_image(http: Request, run: str | None = None) -> dict[str, Any]:
-        """The same of one image, whose file is the body: curl --data-binary @image.png."""
+        """Predict for one image; the body is the image file: curl --data-binary @image.png."""
         picture = base64.b64encode(await http.body()).decode()
         if len(picture) > schema.MAX_IMAGE_CHARS:
             raise Refused(
@@ -143,7 +143,7 @@ def routes(server: Server) -> APIRouter:
 
     @router.post("/api/translate", tags=["more of a run"])
     async def translate(http: Request, body: schema.TranslateBody) -> dict[str, Any]:
-        """Translations, the best first."""
+        """Translate texts; the best translation of each comes first."""
 
         def work(loaded: Loaded) -> dict[str, Any]:
             translator = require(loaded, Translates, "translates nothing")
@@ -157,7 +157,7 @@ def routes(server: Server) -> APIRouter:
 
     @router.post("/api/fill", tags=["more of a run"])
     async def fill(http: Request, body: schema.FillBody) -> dict[str, Any]:
-        """The likeliest tokens for each <mask> of texts."""
+        """Return the likeliest tokens for each <mask> of each text."""
 
         def work(loaded: Loaded) -> dict[str, Any]:
             filler = require(loaded, Fills, "guesses no hidden tokens")
@@ -167,7 +167,7 @@ def routes(server: Server) -> APIRouter:
 
     @router.post("/api/look", tags=["more of a run"])
     async def look_inside(http: Request, body: schema.LookBody) -> dict[str, Any]:
-        """Any view of `glassformer look` as panels; options are those of its flags, by Python's names."""
+        """Return a view of `glassformer look` as panels. The options have the Python names of its flags."""
         options = dict(body.options)
         if options.get("links") not in (None, *LINKED_DATASETS):
             raise Refused(400, "links are read from a file, which a request cannot name", param="options")
@@ -192,7 +192,7 @@ def routes(server: Server) -> APIRouter:
 
     @router.get("/api/run", tags=["more of a run"])
     async def run_facts(http: Request, run: str | None = None) -> dict[str, Any]:
-        """A run's card, its log, and the views that it has."""
+        """Return the card, the log and the available views of a run."""
         name = server.name(run)
         folder = server.runs.runs[name]
         lines = folder.read_metrics()
@@ -227,7 +227,7 @@ def image_column(loaded: Loaded) -> str | bool | None:
 
 @contextlib.contextmanager
 def uploads(loaded: Loaded, examples: Sequence[Example]) -> Iterator[list[Example]]:
-    """Yield examples whose images are temporary files of the server; no path of a request is ever opened."""
+    """Yield the examples, with uploaded images written to temporary files. No path in a request is ever opened."""
     column = image_column(loaded)
     if column is None:
         if any(isinstance(example, str) and len(example) > schema.MAX_TEXT_CHARS for example in examples):
@@ -259,7 +259,10 @@ def uploads(loaded: Loaded, examples: Sequence[Example]) -> Iterator[list[Exampl
 
 
 def aligned(loaded: Loaded, source: str, translation: str) -> dict[str, Any] | None:
-    """Return the attention of each written token to the source, averaged over layers and heads."""
+    """Return the attention of each target token to the source, averaged over layers and heads.
+
+    Return None for a blank source; raise `Misuse` if the model has no cross-attention.
+    """
     if "cross" not in sizes_of(loaded.model):
         raise Misuse(f"{loaded.run.path.name} has no attention to its source: there is no alignment")
     if not source.strip():

@@ -1,4 +1,4 @@
-"""Limits on the server's connections: their number, the time for a request's headers, and the time for reading."""
+"""Limits on connections: their number, the time until the headers arrive, and the time until a response is read."""
 
 import asyncio
 import logging
@@ -75,7 +75,10 @@ class Connection(H11Protocol):
 
     @property
     def _can_be_closed(self) -> bool:
-        """Whether no request is running: a request runs from its last byte until its client stops reading."""
+        """Whether no request is running.
+
+        A request runs from its last byte until it is answered or its client stops reading.
+        """
         return self._is_waiting or self.cycle.more_body or self._writing_paused
 
     def _time_headers(self) -> None:

@@ -1,4 +1,4 @@
-"""Examples of the playground: what a model says of one, and those that the page offers."""
+"""Examples of the playground: predictions for the user's example, and the examples that the page offers."""
 
 import base64
 import io
@@ -32,28 +32,29 @@ from glassformer.text.display import quoted
 from glassformer.text.tokenizer import Tokenizer
 
 MAX_CHOICES = 12
-"""Tokens that are told of."""
+"""Maximum number of tokens listed in a prediction."""
 
 Summary = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Question:
-    """An example that a model is asked about."""
+    """An example whose prediction the playground shows."""
 
     loaded: Any
     given: Example
     example: ModelInput
-    """The same, encoded."""
+    """The same example, encoded."""
     sampling: Sampling
     also: list[int]
-    """Ids of tokens that are always among the rows."""
+    """Ids of tokens that are always listed."""
 
 
 @singledispatch
 def summarise_prediction(family: Family, question: Question) -> Summary:
-    """Return the `kind` of a prediction (next, fill, classes, labels, number, translation, nothing), and its `groups`
-    of rows.
+    """Return a prediction as its `kind` and its `groups` of rows.
+
+    The kinds are next, fill, classes, labels, number, translation and nothing.
     """
     return {"kind": "nothing", "groups": []}
 
@@ -90,12 +91,15 @@ def _likeliest(question: Question, scores: Float[Tensor, "V"], **excluded: Any) 
 
 
 def features_of(model: Any, example: ModelInput) -> Float[Tensor, "T d"]:
-    """What the head sees of an example, token by token."""
+    """Return the inputs of the model's head, one vector per token."""
     return model.features(*example.inputs)[0]
 
 
 def token_row(choice: Choice) -> dict[str, Any]:
-    """A token that may come next, with all that becomes of its score."""
+    """Return a candidate for the next token as a row: its score, and each step from the score to its probability.
+
+    `tempered` is None if the score is minus infinity.
+    """
     tempered = choice.tempered if choice.tempered > -torch.inf else None
     return {
         "name": choice.token,
@@ -109,7 +113,7 @@ def token_row(choice: Choice) -> dict[str, Any]:
 
 
 def appended(tokenizer: Tokenizer, text: str, ids: Sequence[int], id: int) -> str | None:
-    """The text, of which these are the tokens, with one more behind it; None: one that ends a text."""
+    """Return the text, whose tokens are `ids`, with one more token; None if that token is a special token."""
     if id in tokenizer.specials:
         return None
     before, after = tokenizer.decode(ids), tokenizer.decode([*ids, id])
@@ -139,20 +143,20 @@ def _summarise_translation(family: TranslationFamily, question: Question) -> Sum
     return {"kind": "translation", "text": example.output, "groups": [{"title": "token by token", "rows": rows}]}
 
 
-# --- examples that are offered ---
+# --- offered examples ---
 
 SOME = 4
-"""Rows or images of a data set that are offered."""
+"""Number of rows of a data set that the page offers."""
 
 
 @cache
 def presets() -> Mapping[str, Mapping[str, str]]:
-    """Return the texts by data set and by the point of each."""
+    """Return the offered texts of each data set, by name; a name says what the text shows."""
     return tomllib.loads((files("glassformer.serving") / "presets.toml").read_text("utf-8"))
 
 
 def presets_of(loaded: Loaded) -> list[dict[str, Any]]:
-    """Examples for a run, each with a word on why."""
+    """Return examples for the data set of a run, each with a name; empty if the data set is not built in."""
     spec = loaded.config.data.path or ""
     name = spec.partition(":")[0]
     if is_hub(spec) or name not in DATASETS:
@@ -162,12 +166,12 @@ def presets_of(loaded: Loaded) -> list[dict[str, Any]]:
         return [{"name": why, "example": mask(text)} for why, text in presets()[name].items()]
     try:
         return _rows(loaded, spec)
-    except GlassformerError:  # a data set of a package that is not here
+    except GlassformerError:  # the data set needs a package that is not installed
         return []
 
 
 def _mask_of(loaded: Loaded) -> Callable[[str], str]:
-    """A masked model is asked for the last word of a text."""
+    """Return a function that prepares a text: for masked models, <mask> replaces its last word."""
     tokenizer = loaded.tokenizer
     if tokenizer is None or tokenizer.mask is None:
         return lambda text: text
@@ -191,7 +195,7 @@ def _rows(loaded: Loaded, spec: str) -> list[dict[str, Any]]:
 
 
 def _png(pixels: Any) -> str:
-    """An image's file, as pages send one."""
+    """Return an image as the base64 of a PNG file, the format in which pages upload images."""
     held = io.BytesIO()
     Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels).save(held, "PNG")
     return base64.b64encode(held.getvalue()).decode()

@@ -1,4 +1,4 @@
-"""What the server answers in: JSON, and the text that Prometheus reads.
+"""Formats of the server's answers: JSON, and Prometheus's text format.
 
 JSON has no infinity and no NaN: such numbers become null, and a remark says so.
 """
@@ -18,14 +18,14 @@ from starlette.responses import JSONResponse, Response
 
 
 class FiniteJSONResponse(JSONResponse):
-    """An answer whose numbers are all finite."""
+    """A JSON response without infinities and NaN."""
 
     def render(self, content: Any) -> bytes:
         return encode(content)
 
 
 class FiniteRoute(APIRoute):
-    """A route that answers with a `FiniteJSONResponse`: FastAPI's own would write null without a remark."""
+    """A route that answers with `FiniteJSONResponse`; FastAPI's default response writes null without a remark."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         @functools.wraps(endpoint)
@@ -76,7 +76,7 @@ BOUNDS = ("0.01", "0.03", "0.1", "0.3", "1", "3", "10", "30", "100", "+Inf")
 
 
 class Metrics:
-    """Counters that any thread may raise, by name and by what follows the name in Prometheus's format."""
+    """Thread-safe counters, stored by metric name and by the suffix and labels of Prometheus's format."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -92,12 +92,12 @@ class Metrics:
             histogram["_count"] += 1
 
     def tokens(self, model: str, kind: str, count: int) -> None:
-        """`kind`: prompt or completion."""
+        """Count tokens. `kind`: prompt or completion."""
         with self._lock:
             self._values["tokens_total"][f'{{model="{_label(model)}",kind="{kind}"}}'] += count
 
     def text(self, gauges: Mapping[str, tuple[str, Mapping[str, float]]]) -> str:
-        """Return all metrics as Prometheus reads them. `gauges`: by name, the help text, and the value by model."""
+        """Return all metrics in Prometheus's text format. `gauges`: help text and value per model, by metric name."""
         with self._lock:
             metrics = [(name, *METRICS[name], dict(values)) for name, values in self._values.items()]
         for name, (help, by_model) in gauges.items():

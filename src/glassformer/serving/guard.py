@@ -1,4 +1,4 @@
-"""Who gets in: hosts, origins, the key, and how large and slow a body may be. Around everything else."""
+"""Access control around the whole app: hosts, origins, the API key, and limits on the size and duration of a body."""
 
 import asyncio
 import hmac
@@ -15,10 +15,10 @@ from glassformer.text.escaping import on_one_line
 
 MAX_BODY_BYTES = 16 * 2**20
 BODY_SECONDS = 30.0
-"""Within which a body has to come."""
+"""Seconds within which a body must arrive."""
 
 OPEN = ("/health", "/", "/docs", "/page/")
-"""What needs no key: whether the server lives, and pages, which hold nothing of a run."""
+"""Paths that need no key: the health check and the pages, which contain no data of a run."""
 
 HEADERS = {
     "content-security-policy": (
@@ -30,11 +30,11 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-"""What every answer carries: a page of ours loads nothing from elsewhere, and nobody puts it into a frame."""
+"""Headers of every answer. They prevent pages from loading anything from elsewhere and from being framed."""
 
 
 ERROR_TYPES = {401: "authentication_error", 429: "rate_limit_error"}
-"""OpenAI's types of errors, where they are not `server_error` (500 and above) or `invalid_request_error`."""
+"""OpenAI's error types by status; all others are `server_error` (500 and above) or `invalid_request_error`."""
 ERROR_HEADERS = {
     401: {"www-authenticate": "Bearer"},
     408: {"connection": "close"},
@@ -45,21 +45,21 @@ ERROR_HEADERS = {
 
 
 class Refused(HTTPException):
-    """A request that is not answered, with the reason in OpenAI's shape in `body`."""
+    """A request that is refused; `body` has the reason in OpenAI's format."""
 
     def __init__(self, status: int, message: str, code: str | None = None, param: str | None = None) -> None:
-        message = on_one_line(message)  # it may quote a text of the request
+        message = on_one_line(message)  # it may quote text of the request
         super().__init__(status, message, ERROR_HEADERS.get(status))
         kind = ERROR_TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
         self.body = {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
 class ClientGone(Exception):
-    """Nobody takes the answer any more."""
+    """Raised when the client has disconnected."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is this machine alone."""
+    """Return whether an address can only be reached from this machine."""
     address = _address(host)
     return host == "localhost" or (address is not None and address.is_loopback)
 
@@ -72,7 +72,7 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 class Guard:
-    """An ASGI app around another."""
+    """An ASGI app that checks each request before it passes it to another app."""
 
     def __init__(self, app: ASGIApp, *, host: str, key: str | None, metrics: Metrics) -> None:
         self._app, self._metrics = app, metrics
@@ -125,7 +125,7 @@ class Guard:
             raise Refused(401, "this server wants a key: Authorization: Bearer …", "invalid_api_key")
 
     def _is_ours(self, host: str) -> bool:
-        """Names that are this machine's, and bare addresses: a name of somebody else's that leads here is a trick."""
+        """Return whether a host is a name of this machine or an IP address. Other names may be DNS rebinding."""
         try:
             name = (urlsplit(f"//{host}").hostname or "").lower()
         except ValueError:
@@ -134,7 +134,7 @@ class Guard:
 
 
 def _bounded(receive: Receive, headers: dict[str, str]) -> Receive:
-    """A body that is neither too large nor too slow."""
+    """Return `receive` with limits on the size of the body and on the time until it has arrived."""
     length = headers.get("content-length", "0")
     if not length.isascii() or not length.isdigit() or int(length[:20]) > MAX_BODY_BYTES:
         raise Refused(413, f"the body is larger than {MAX_BODY_BYTES >> 20} MiB", "body_too_large")

@@ -1,4 +1,4 @@
-"""The playground's questions: everything that a page shows of one example comes from one job on the model."""
+"""Routes of the playground. Each answer about an example comes from a single job on the model."""
 
 import copy
 import inspect
@@ -47,7 +47,7 @@ from glassformer.serving.schema import GrowBody, PlayBody, SampledBody
 from glassformer.verbs.look import look
 
 CURVE = 300
-"""Points of the loss curve."""
+"""Maximum number of points of the loss curve."""
 
 CODE: Mapping[str, Sequence[Any]] = {
     "attention": (attention_scores, attention_weights, attend_written_out),
@@ -60,7 +60,7 @@ CODE: Mapping[str, Sequence[Any]] = {
     "states": (elman_step, lstm_gates, lstm_step, gru_gates, gru_step),
     "tree": (branches,),
 }
-"""What is shown of the package's own lines beside a panel, by its name."""
+"""Functions of this package whose source is shown beside a panel, by the panel's name."""
 
 
 def play_routes(server: Server) -> APIRouter:
@@ -69,20 +69,20 @@ def play_routes(server: Server) -> APIRouter:
 
     @router.get("/api/play")
     async def about(http: Request, run: str | None = None) -> dict[str, Any]:
-        """What the playground needs to know of a run once."""
+        """Return the facts about a run that the playground loads once."""
         name = server.name(run or next(iter(server.runs.runs)))
         return {"run": name, "runs": list(server.runs.runs), **await server.call(http, name, facts_of)}
 
     @router.post("/api/play")
     async def play(http: Request, body: PlayBody) -> dict[str, Any]:
-        """One example as its tokens, what the model says of it, and any of its views; all from one job."""
+        """Return an example's tokens, its prediction and the requested views, all from one job."""
         return await server.call(
             http, body.run, lambda loaded: played(moments.at(loaded, body.update), body), yields=True
         )
 
     @router.post("/api/play/grow")
     async def grow(http: Request, body: GrowBody) -> dict[str, Any]:
-        """What may follow a prompt and the tokens of a path."""
+        """Return the likeliest tokens after a prompt and the tokens of a path."""
 
         def work(loaded: Loaded) -> dict[str, Any]:
             moment = moments.at(loaded, body.update)
@@ -97,7 +97,7 @@ def play_routes(server: Server) -> APIRouter:
 
     @router.get("/api/play/code")
     def code(panel: str) -> dict[str, Any]:
-        """The lines of this package that a panel's numbers come from."""
+        """Return the source code that computes a panel's numbers."""
         if panel not in CODE:
             raise Misuse(unknown("panel", panel[:80], CODE))
         return {"panel": panel, "code": "\n\n".join(inspect.getsource(one) for one in CODE[panel])}
@@ -105,11 +105,11 @@ def play_routes(server: Server) -> APIRouter:
     return router
 
 
-# --- one answer ---
+# --- an answer ---
 
 
 def played(loaded: Loaded, body: PlayBody) -> dict[str, Any]:
-    """All that is asked of one example, of a model that is changed as one wishes meanwhile."""
+    """Return everything that the request asks about one example, with its interventions applied to the model."""
     views = all_views()
     for name in (*body.views, *body.options):
         if name not in views or not views[name].needs(loaded):
@@ -131,7 +131,7 @@ def played(loaded: Loaded, body: PlayBody) -> dict[str, Any]:
                 example = encode_example(loaded, given[0], beam=body.beam)
             now = summary(example, before)
             seen = {name: _view(loaded, given[0], name, body, example) for name in dict.fromkeys(body.views)}
-        if before is not None:  # the same tokens on both sides
+        if before is not None:  # so that both predictions list the same tokens
             before = summary(plain, now)
     return {
         "tokens": tokens_of(loaded, example),
@@ -149,7 +149,7 @@ def _view(loaded: Loaded, given: Example, name: str, body: PlayBody, example: Mo
     sampled = {"temperature": body.temperature, "top_k": body.top_k, "top_p": body.top_p}
     if loaded.family.predicts_next:
         options = {**{key: value for key, value in sampled.items() if key in kind.options}, **options}
-    if example.output and "translation" in kind.options:  # found once
+    if example.output and "translation" in kind.options:  # so that the search runs only once
         options = {"translation": example.output, **options}
     elif loaded.family.has_decoder and "beam" in kind.options:
         options = {"beam": body.beam, **options}
@@ -158,12 +158,12 @@ def _view(loaded: Loaded, given: Example, name: str, body: PlayBody, example: Mo
         view = look(loaded, *texts, view=name, **options)
         assert isinstance(view, View)
         return view
-    except Misuse as error:  # one view that has nothing to show of this example, as all numbers of a long text
+    except Misuse as error:  # this view has nothing to show for this example, but others may
         return View(name, [], note=str(error))
 
 
 def _roles(loaded: Loaded, example: ModelInput, view: View) -> dict[str, list[list[str | None]]]:
-    """What each head does in this text, in a word; None: nothing plain."""
+    """Return the role of each head in this text, by stack and layer; None for a head without a clear role."""
     heads = [panel for panel in view.panels if isinstance(panel, Heads)]
     weights = {stack: panel.weights for stack, panel in zip(sizes_of(loaded.model), heads, strict=False)}
     return {
@@ -174,7 +174,7 @@ def _roles(loaded: Loaded, example: ModelInput, view: View) -> dict[str, list[li
 
 
 def tokens_of(loaded: Loaded, example: ModelInput) -> list[dict[str, Any]]:
-    """What the model reads, a name for each vector; words with their ids."""
+    """Return a name for each vector that the model reads; words also have their ids."""
     ids: dict[int, int] = dict(zip(example.words, example.ids, strict=False))
     specials = set() if loaded.tokenizer is None else set(loaded.tokenizer.specials)
     return [
@@ -182,12 +182,12 @@ def tokens_of(loaded: Loaded, example: ModelInput) -> list[dict[str, Any]]:
     ]
 
 
-# --- another model for a while ---
+# --- interventions and earlier weights ---
 
 
 @contextmanager
 def interventions(loaded: Loaded, body: SampledBody, given: Sequence[Any]) -> Iterator[None]:
-    """While this is open, heads are turned up and down, and a state comes from the other example."""
+    """Scale heads, and replace a state by that of the other example, while the context is open."""
     stacks, by_name = stacks_of(loaded.model), dict[str, dict[int, float]]()
     for one in body.changes:
         if one.stack not in stacks:
@@ -207,7 +207,7 @@ def interventions(loaded: Loaded, body: SampledBody, given: Sequence[Any]) -> It
 
 
 def _patched(loaded: Loaded, body: SampledBody, given: Sequence[Any]) -> dict[str, Change]:
-    """The state of the other example at that place, instead of the example's own."""
+    """Return the change that replaces a state by the other example's state at the same layer and position."""
     assert body.patch is not None
     if body.other is None:
         raise Misuse("a patch comes from another example: give other")
@@ -224,20 +224,21 @@ def _patched(loaded: Loaded, body: SampledBody, given: Sequence[Any]) -> dict[st
 
 
 def patches(loaded: Loaded) -> bool:
-    """Return whether a state of another text can be put into a model that has one encoder."""
+    """Return whether a state of another text can be put into this model."""
     return (has_lens(loaded) and loaded.capability(HasDecoder) is None) or has_patches(loaded)
 
 
 class Moments:
-    """A second model of each run that is asked about its training, with the weights of an update; it goes with the
-    run's own.
+    """Copies of served models with the weights of an earlier update, one per run.
+
+    A copy is freed together with the run's own model.
     """
 
     def __init__(self) -> None:
         self._kept: WeakKeyDictionary[nn.Module, tuple[int, Loaded]] = WeakKeyDictionary()
 
     def at(self, loaded: Loaded, update: int | None) -> Loaded:
-        """The run itself, or a copy of it with the weights after an update."""
+        """Return the run itself if `update` is None, else a copy of it with the weights after that update."""
         if update is None:
             return loaded
         if update not in (steps := history.steps_of(loaded.run)):
@@ -250,7 +251,7 @@ class Moments:
         return moment
 
 
-# --- what is told once ---
+# --- facts that the page loads once ---
 
 
 def facts_of(loaded: Loaded) -> dict[str, Any]:
@@ -277,7 +278,7 @@ def facts_of(loaded: Loaded) -> dict[str, Any]:
 
 
 def columns_of(loaded: Loaded) -> list[dict[str, Any]]:
-    """The columns of a row, each with what it may hold."""
+    """Return the columns of a row with the kind and the choices of each; empty if the run reads no rows."""
     table, mixed = table_in(loaded.features), isinstance(loaded.features, MixedFeatures)
     if table is None and not mixed:
         return []

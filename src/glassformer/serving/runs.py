@@ -1,4 +1,4 @@
-"""The runs that are served: loaded when the first asks for one; where memory is short, the least recently used goes."""
+"""The served runs. A run is loaded on first use; if memory is short, the least recently used run is unloaded."""
 
 import os
 import threading
@@ -17,20 +17,20 @@ from glassformer.serving.worker import Busy, Stopping, Worker
 Used = TypeVar("Used")
 
 ROOM_WAIT = 10.0
-"""Seconds in which a run that is being used may make room for another."""
+"""Seconds to wait for busy runs to become idle, so that they can be unloaded for another run."""
 OVERHEAD = 1.2
-"""Of weights: what they take in memory, with what a pass needs."""
+"""Memory of a loaded run, including the memory of a forward pass, relative to its weights."""
 
 
 class UnknownRun(Refused):
-    """A name that none of the runs has."""
+    """A name that no served run has."""
 
     def __init__(self, message: str) -> None:
         super().__init__(404, message, "model_not_found")
 
 
 class ServedRuns:
-    """Runs by name; `get` gives one's worker."""
+    """Runs by name. `use` calls a function with the worker of a run."""
 
     def __init__(
         self,
@@ -41,7 +41,11 @@ class ServedRuns:
         memory: int | None,
         waiting: int,
     ) -> None:
-        """`memory`: bytes that all loaded runs may take, or None. `waiting`: requests that may wait for a run."""
+        """Open the runs without loading their models.
+
+        `memory`: maximum number of bytes of all loaded runs, or None. `waiting`: maximum number of requests that wait
+        for a run.
+        """
         self._device, self._precision, self._memory, self._waiting = device, precision, memory, waiting
         self.runs: dict[str, Run] = {}
         for run in map(opened_run, runs):
@@ -55,7 +59,7 @@ class ServedRuns:
         self.created = {name: int(run.weights_path.stat().st_mtime) for name, run in self.runs.items()}
         """Modification time of each run's weights, read once like the card: a run may be deleted while it is served."""
         self._workers: dict[str, Worker] = {}
-        """The most recently used last."""
+        """Workers by run name, the most recently used last."""
         for name, run in self.runs.items():
             if memory is not None and self.bytes_of(name) > memory:
                 needed = f"{self.bytes_of(name) / 2**30:.2g} GiB"
@@ -64,15 +68,16 @@ class ServedRuns:
         self._over = False
 
     def bytes_of(self, name: str) -> int:
-        """About what a run takes: its weights, those of a moment of its training where they are kept, and once it
-        writes what its rows remember.
+        """Return an estimate of the bytes that a run takes.
+
+        This includes its weights, a second copy if it has checkpoints to look at, and the caches of its texts.
         """
         run, worker = self.runs[name], self._workers.get(name)
         weights = 4 * self.cards[name]["parameters"] * (2 if history.steps_of(run) else 1)
         return int(weights * OVERHEAD) + (0 if worker is None else worker.cache_bytes)
 
     def find(self, name: str | None) -> str:
-        """Return the name of a run that is served; if only one is served, None means that one."""
+        """Return the name of a served run; None means the only run if just one is served."""
         if name is None and len(self.runs) == 1:
             name = next(iter(self.runs))
         if name is None:
@@ -84,19 +89,20 @@ class ServedRuns:
         return name
 
     def can_answer(self, name: str) -> bool:
-        """Return whether a run is in memory, or its folder is still there."""
+        """Return whether a run is in memory or its folder still exists."""
         worker = self._workers.get(name)
         return (worker is not None and not worker.failed) or self.deleted(name) is None
 
     def deleted(self, name: str) -> UnknownRun | None:
-        """Return the error of a run whose folder is no longer there, else None."""
+        """Return the error for a run whose folder no longer exists, else None."""
         if self.runs[name].weights_path.exists():
             return None
         return UnknownRun(f"the folder of {name} was moved or deleted while it was served")
 
     def use(self, name: str, use: Callable[[Worker], Used]) -> Used:
-        """What comes of asking a run's worker, which may still be loading it. May wait a while for room; whoever is
-        asked is busy from then on, and not let go.
+        """Call `use` with the worker of a run, which may still be loading, and return the result.
+
+        This may wait for memory. The worker cannot be unloaded before `use` has given it work.
         """
         until = time.monotonic() + ROOM_WAIT
         while True:
@@ -117,7 +123,7 @@ class ServedRuns:
             time.sleep(0.05)
 
     def _make_room(self, name: str) -> bool:
-        """Let idle runs go until another fits; gives whether it does."""
+        """Unload idle runs until another run fits; return whether it does."""
         while self._memory is not None and self.bytes_of(name) + self.bytes_held() > self._memory:
             idle = next((other for other, worker in self._workers.items() if worker.idle), None)
             if idle is None:
@@ -130,12 +136,12 @@ class ServedRuns:
 
     @property
     def loaded(self) -> dict[str, Worker]:
-        """The workers of those that are loaded, or being so."""
+        """Workers of the runs that are loaded or being loaded."""
         with self._lock:
             return dict(self._workers)
 
     def stop(self) -> None:
-        """Whoever is being answered is told that it is over."""
+        """Stop all workers. Requests that are still running end with `Stopping`."""
         with self._lock:
             self._over = True
         for worker in self.loaded.values():
@@ -143,7 +149,7 @@ class ServedRuns:
 
 
 def check_runs(runs: Sequence[str | os.PathLike[str] | Run]) -> None:
-    """Refuse what is no run, or has none of its files."""
+    """Raise an error if there are no runs, or if a run has no weights."""
     if not runs:
         raise Misuse("name at least one RUN to serve")
     for run in runs:

@@ -1,4 +1,4 @@
-"""What is asked and answered over HTTP: OpenAI's shape under /v1, our own under /api."""
+"""Request and response bodies: OpenAI's API under /v1, our own under /api."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -17,18 +17,18 @@ from glassformer.decoding.options import (
 from glassformer.decoding.running import MAX_ALTERNATIVES
 
 MAX_TEXTS = 64
-"""Texts, prompts or rows of one request."""
+"""Maximum number of texts, prompts or rows in one request."""
 MAX_TEXT_CHARS = 100_000
-"""Characters of one text."""
+"""Maximum number of characters in one text."""
 MAX_TOKENS = 4096
-"""Tokens that one text may grow by."""
+"""Maximum number of tokens to generate for one text."""
 MAX_CHOICES = 16
 MAX_STOPS = 8
 MAX_SEED = 2**62
 
 
 def _whole(value: Any) -> Any:
-    """JSON has one kind of numbers: 3.0 is 3."""
+    """Return a float with an integral value as an int, because JSON does not distinguish 3.0 from 3."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -41,21 +41,21 @@ Row = Annotated[dict[str, Any], Field(max_length=10_000)]
 
 
 class Body(BaseModel):
-    """A body of a request: what it does not know, it refuses."""
+    """A request body that refuses unknown fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
     def _without_nulls(cls, values: Any) -> Any:
-        """null is what was not said, as clients have it."""
+        """Drop optional fields that are null: clients send null for unset fields."""
         if not isinstance(values, dict):
             return values
         required = {name for name, field in cls.model_fields.items() if field.is_required()}
         return {name: value for name, value in values.items() if value is not None or name in required}
 
 
-# --- OpenAI's shape ---
+# --- OpenAI's API ---
 
 
 class StreamOptions(Body):
@@ -63,7 +63,7 @@ class StreamOptions(Body):
 
 
 class WritingBody(Body):
-    """What both kinds of writing take."""
+    """Fields shared by completions and chat completions."""
 
     model: Name | None = Field(None, description="the name of a run; of a server of one run it need not be said")
     temperature: float = Field(1.0, ge=0, le=MAX_TEMPERATURE)
@@ -95,7 +95,7 @@ class WritingBody(Body):
 
 
 class CompletionBody(WritingBody):
-    """POST /v1/completions"""
+    """Body of POST /v1/completions."""
 
     prompt: Prompt | Annotated[list[Prompt], Field(min_length=1, max_length=MAX_TEXTS)] = Field(
         "", description="a text or its tokens' ids, or several of them"
@@ -111,7 +111,7 @@ class CompletionBody(WritingBody):
 
     @property
     def likeliest(self) -> int | None:
-        """How many of the likeliest tokens are listed beside each token; None: no log-probabilities."""
+        """Number of likeliest tokens listed beside each token; None: no log-probabilities."""
         return self.logprobs
 
 
@@ -131,7 +131,7 @@ class ChatMessage(Body):
 
 
 class ChatBody(WritingBody):
-    """POST /v1/chat/completions"""
+    """Body of POST /v1/chat/completions."""
 
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=1000)]
     max_tokens: Whole | None = Field(None, ge=1, le=MAX_TOKENS)
@@ -146,7 +146,7 @@ class ChatBody(WritingBody):
 
 
 class EmbeddingsBody(Body):
-    """POST /v1/embeddings"""
+    """Body of POST /v1/embeddings."""
 
     model: Name | None = None
     input: Text | Annotated[list[Text], Field(min_length=1, max_length=MAX_TEXTS)]
@@ -166,7 +166,7 @@ class Error(BaseModel):
 
 
 class ErrorBody(BaseModel):
-    """What every refusal looks like."""
+    """Body of every error."""
 
     error: Error
 
@@ -175,7 +175,7 @@ class ErrorBody(BaseModel):
 
 
 MAX_IMAGE_CHARS = 12 * 2**20
-"""Letters of an image's base64."""
+"""Maximum number of base64 characters of an image."""
 Given = Annotated[str, Field(max_length=MAX_IMAGE_CHARS)] | Row
 """An example: a text, a row, or an image's file in base64."""
 
@@ -185,7 +185,7 @@ class RunBody(Body):
 
 
 class PredictBody(RunBody):
-    """POST /api/predict"""
+    """Body of POST /api/predict."""
 
     examples: Annotated[list[Given], Field(min_length=1, max_length=MAX_TEXTS)] = Field(
         description="texts, or rows by the names of their columns; an image is its file in base64"
@@ -193,7 +193,7 @@ class PredictBody(RunBody):
 
 
 class TranslateBody(RunBody):
-    """POST /api/translate"""
+    """Body of POST /api/translate."""
 
     texts: Annotated[list[Text], Field(min_length=1, max_length=MAX_TEXTS)]
     beam: Whole | None = Field(None, ge=1, le=64, description="width of the beam search (5)")
@@ -207,7 +207,7 @@ class TranslateBody(RunBody):
 
 
 class FillBody(RunBody):
-    """POST /api/fill"""
+    """Body of POST /api/fill."""
 
     texts: Annotated[list[Text], Field(min_length=1, max_length=MAX_TEXTS)]
     most: Whole = Field(5, ge=1, le=100)
@@ -217,7 +217,7 @@ AnyOption = Annotated[Any, WithJsonSchema({"type": ["string", "number", "boolean
 
 
 class LookBody(RunBody):
-    """POST /api/look"""
+    """Body of POST /api/look."""
 
     texts: Annotated[list[Given], Field(max_length=MAX_TEXTS)] = []
     view: Name | None = Field(None, description="as `glassformer look --view`; unset, the first that the run has")
@@ -231,7 +231,7 @@ MAX_CHANGES = 4096
 
 
 class HeadChange(Body):
-    """A head whose findings are multiplied: 0 switches it off, 1 leaves it as it is."""
+    """Factor for the output of a head: 0 switches it off, 1 leaves it unchanged."""
 
     stack: Name = "self"
     layer: Whole = Field(ge=0)
@@ -240,7 +240,7 @@ class HeadChange(Body):
 
 
 class Patch(Body):
-    """A state that comes from the other example: after so many layers, at a token."""
+    """Position of the state that is replaced by the other example's: a layer and a token."""
 
     layer: Whole = Field(ge=0, description="0: what goes into the first layer")
     position: Whole = Field(ge=0)
@@ -263,14 +263,14 @@ class SampledBody(RunBody):
 
 
 class PlayBody(SampledBody):
-    """POST /api/play"""
+    """Body of POST /api/play."""
 
     views: list[Name] = Field([], max_length=16)
     options: dict[Name, dict[str, AnyOption]] = Field({}, max_length=16, description="of views, by their names")
 
 
 class GrowBody(SampledBody):
-    """POST /api/play/grow"""
+    """Body of POST /api/play/grow."""
 
     path: list[Whole] = Field(max_length=1000, description="ids of the tokens from the root on")
     width: Whole = Field(6, ge=1, le=32)

@@ -1,4 +1,4 @@
-"""`gf.serve`: runs behind HTTP, in one warm process."""
+"""HTTP server for runs (`gf.serve`) and the playground (`gf.play`)."""
 
 import asyncio
 import errno
@@ -40,21 +40,21 @@ from glassformer.serving.runs import ServedRuns, check_runs
 
 HOST, PORT = "127.0.0.1", 8467
 WAITING = 256
-"""Requests that may wait for a run."""
+"""Maximum number of requests that may wait for a run."""
 TIMEOUT = 600.0
 GRACE = 10.0
-"""Seconds in which answers may come to their end when the server is stopped."""
+"""Seconds that running answers may take after the server is stopped."""
 MIN_KEY_CHARS = 8
 TICKS_PER_REPORT = 600
 """Ticks of uvicorn, each 0.1 s, between two reports of repeated log messages."""
 KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 VIEWER = {"viewer.js": viewer_module, "viewer.css": viewer_style}
-"""Parts of pages that are made: what draws the panels of `look`."""
+"""Page files that are generated: the viewer that draws the panels of `look`."""
 
 
 class Serving:
-    """A server that runs in a thread of its own; `stop` ends it, as leaving a `with` block does."""
+    """A server that runs in its own thread, until `stop` is called or the `with` block is left."""
 
     def __init__(self, server: Server, app: ASGIApp, host: str, port: int) -> None:
         config = uvicorn.Config(
@@ -91,12 +91,12 @@ class Serving:
 
     @property
     def page(self) -> str:
-        """Where the playground is: with the first run, and beside it the second where there are two."""
+        """Address of the playground with the first run; if exactly two runs are served, both."""
         first, *more = map(quote, self._server.runs.runs)
         return f"{self.url}/#run={first}" + (f"&second={more[0]}" if len(more) == 1 else "")
 
     def stop(self, grace: float = GRACE) -> None:
-        """Take no more connections. Answers on their way may end within `grace` seconds; the others say why not."""
+        """Accept no more connections. Running answers have `grace` seconds to finish; the others end with an error."""
         if not self._thread.is_alive():
             return
         self._uvicorn.refuse_new()
@@ -127,7 +127,7 @@ class _Uvicorn(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for one in sockets or ():
-            one.listen(BACKLOG)  # uvicorn uses a single number for this and for asyncio's batch size
+            one.listen(BACKLOG)  # uvicorn uses one number for this and for asyncio's batch size
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         asyncio.get_running_loop().set_exception_handler(log_loop_error)
@@ -148,14 +148,14 @@ class _Uvicorn(uvicorn.Server):
         return bool(self.server_state.tasks)
 
     def refuse_new(self) -> None:
-        """Close the door, and let those that are inside finish."""
+        """Accept no more connections, but finish the running requests."""
         for one in getattr(self, "servers", ()):
             one.get_loop().call_soon_threadsafe(one.close)
 
 
 def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sends small pieces at once (TCP_NODELAY) where a socket says that it is TCP's; else each waits 40 ms
+    # asyncio sets TCP_NODELAY only if the socket names TCP as its protocol; without it each small write waits 40 ms.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -182,12 +182,13 @@ def serve(
     timeout: float = TIMEOUT,
     say: Say = say,
 ) -> Serving:
-    """Serve runs over HTTP; gives the server, which runs until it is stopped.
+    """Serve runs over HTTP. Return the server, which runs until it is stopped.
 
-    OpenAI's clients work under `/v1`; what runs can be asked beside is under `/api`, and described at `/docs`. An
-    address that others can reach needs an `api_key`, unless `no_auth`. `model_memory`: maximum of all loaded runs in
-    GiB. `waiting`: requests that may wait for a run, `timeout`: seconds that one may take. `port` 0: any free
-    port.
+    OpenAI's clients work under `/v1`. All other requests are under `/api`, and `/docs` describes them. An address that
+    other machines can reach needs an `api_key`, unless `no_auth` is True.
+
+    `model_memory` is the maximum for all loaded runs in GiB. `waiting` is the maximum number of requests that wait for
+    a run. `timeout` is the time limit of a request in seconds. `port` 0 means any free port.
     """
     if not 0 <= port <= 65535:
         raise Misuse(f"--port is {port}, but must lie between 0 and 65535")
@@ -222,10 +223,10 @@ def play(
     browser: bool = True,
     **options: Any,
 ) -> Serving:
-    """The playground: a page on which one types to a run, looks into it and changes it; beside it a second one.
+    """Serve the playground, a page to try a run, look inside it and change it. A second run is shown beside the first.
 
-    It opens in the browser, unless `browser` is False: its address is the answer's `page`. `options` are those of
-    `serve`.
+    The page opens in the browser unless `browser` is False. Its address is the `page` of the returned server. `options`
+    are passed to `serve`.
     """
     serving = serve(run, *([] if second_run is None else [second_run]), **options)
     if browser:
@@ -234,7 +235,7 @@ def play(
 
 
 def application(server: Server, host: str, key: str | None) -> ASGIApp:
-    """Everything that answers, behind its guard."""
+    """Return the app with all routes, behind its guard."""
     app = FastAPI(
         title="glassformer",
         version=VERSION,
@@ -247,12 +248,12 @@ def application(server: Server, host: str, key: str | None) -> ASGIApp:
 
     @app.get("/health", tags=["the server"])
     def health() -> dict[str, str]:
-        """Whether the server lives. Needs no key."""
+        """Return that the server is alive. Needs no key."""
         return {"status": "ok"}
 
     @app.get("/metrics", tags=["the server"], response_class=PlainTextResponse)
     def metrics() -> str:
-        """What it has done, as Prometheus reads it."""
+        """Return counters and gauges in Prometheus's text format."""
         work = {name: worker.load_of_work for name, worker in server.runs.loaded.items()}
         return server.metrics.text(
             {
@@ -270,7 +271,7 @@ def application(server: Server, host: str, key: str | None) -> ASGIApp:
 
 
 def pages() -> dict[str, str]:
-    """Paths of the pages and their parts, which lie in the package, by the files' names."""
+    """Return the file name of each page and page asset in the package, by URL path."""
     parts = [one.name for one in (files("glassformer.serving") / "page").iterdir()]
     own = {f"/page/{name}": name for name in sorted([*parts, *VIEWER]) if Path(name).suffix in KINDS}
     return {"/": "play.html", "/docs": "docs.html", **own}
@@ -286,7 +287,7 @@ def _page(name: str) -> Callable[[], Response]:
 
 
 async def _on_error(http: Request, error: Exception) -> Response:
-    """Every refusal in OpenAI's shape."""
+    """Return an error as a response in OpenAI's format."""
     if isinstance(error, ClientGone):
         raise error
     if isinstance(error, RequestValidationError):
@@ -301,7 +302,7 @@ async def _on_error(http: Request, error: Exception) -> Response:
 
 
 def _invalid(error: RequestValidationError) -> Refused:
-    """The first thing that is wrong with a body, by the name of its field."""
+    """Return the first error of a request body, with the name of its field."""
     first: dict[str, Any] = error.errors()[0]
     if first["type"] == "json_invalid":
         return Refused(400, f"the body is not JSON: {first.get('ctx', {}).get('error', first['msg'])}")
@@ -316,7 +317,7 @@ def _invalid(error: RequestValidationError) -> Refused:
 
 
 def key_of(file: str | None) -> str | None:
-    """The key in a file, or in the environment."""
+    """Return the API key from a file, or without a file from the environment; None if it is not set."""
     if file is None:
         return os.environ.get("GLASSFORMER_API_KEY") or None
     try:

@@ -1,5 +1,6 @@
-"""A run's model and the one thread that uses it: texts are written together, step by step, and other work is done
-between two steps, so that nothing ever shares a pass with it.
+"""A thread that owns a run's model. It generates texts together, one token per step.
+
+Other work runs between two steps and never shares a forward pass with the texts.
 """
 
 import threading
@@ -23,36 +24,36 @@ from glassformer.models.modules import LanguageModel, device_of
 from glassformer.serving.guard import Refused
 
 ROWS = 16
-"""Texts that are written at once, at most. Always so many rows are computed: what stands beside one changes nothing of
-it."""
+"""Maximum number of texts generated at once. The batch always has the same number of rows, so texts do not affect
+each other."""
 CACHE = 2**30
-"""Bytes that the states of all rows may take; where one row takes more than its share, there are fewer."""
+"""Maximum number of bytes for the states of all rows; models with larger states get fewer rows."""
 SMALL = 4_000_000
-"""Parameters up to which a CPU computes with one thread: the work of a step is too little to share, and who reads the
-answer needs a core too."""
+"""Maximum number of parameters for which a CPU computes with one thread. A step of a small model is too short to
+divide, and the client needs a core too."""
 THREADS = torch.get_num_threads()
 TURN = 5.0
-"""Seconds that a view may take while texts, predictions or embeddings of others wait for the same model."""
+"""Seconds that long work may take while texts or short work wait for the same model."""
 MAX_UNBOUNDED_TOKENS = 4096
-"""Tokens that a prompt may have where the model has no limit of its own."""
+"""Maximum number of tokens of a prompt if the model has no limit."""
 
 
 class Busy(Refused):
-    """More requests already wait than may wait."""
+    """Raised when the maximum number of requests is already waiting."""
 
     def __init__(self) -> None:
         super().__init__(429, "as many requests wait already as may wait: try again", "busy")
 
 
 class Stopping(Refused):
-    """The server is being stopped."""
+    """Raised when the server is being stopped."""
 
     def __init__(self) -> None:
         super().__init__(503, "the server is being stopped", "stopping")
 
 
 class Yielded(Refused):
-    """Work that was ended because other requests wait for the model."""
+    """Raised when long work is ended because other requests wait for the model."""
 
     def __init__(self) -> None:
         super().__init__(503, f"stopped after {TURN:g} s because other requests wait; try again later", "yielded")
@@ -69,7 +70,10 @@ class Job(Future[Any]):
     """Work on a model. `cancel` also ends running work, between two batches."""
 
     def __init__(self, work: Callable[[Loaded], Any], *, yields: bool) -> None:
-        """`yields`: the work may take long, and ends after a while if texts or other short work wait."""
+        """Create a job that waits to be run.
+
+        `yields`: the work may take long, and ends after `TURN` seconds if texts or short work wait.
+        """
         super().__init__()
         self.work, self.yields = work, yields
         self.abandoned = False
@@ -81,44 +85,47 @@ class Job(Future[Any]):
 
 @dataclass(frozen=True)
 class Piece:
-    """What was written of a text since the piece before."""
+    """Text generated since the previous piece."""
 
     text: str = ""
     written: Written | None = None
-    """The token, unless it is the one that ended the text."""
+    """The token; None if it ended the text."""
     finish: str | None = None
-    """Why it is over: stop (an end or a stop string), length, or error."""
+    """Reason why the text has ended: stop (END or a stop string), length or error. None while it continues."""
     error: Exception | None = None
 
 
 @dataclass(eq=False)
 class Ticket:
-    """A text that is being written, or waits for it."""
+    """A text that is being generated or waits for a free row."""
 
     draft: Draft
     deliver: Callable[[Piece], None]
-    """Called from the worker's thread."""
+    """Function that the worker's thread calls with each piece."""
     count: int = 0
-    """Tokens written so far."""
+    """Number of tokens generated so far."""
     cancelled: bool = False
-    """Set from anywhere: nobody waits for it any more."""
+    """Whether the client no longer waits. Any thread may set it."""
 
 
 class Worker:
-    """One loaded run. All of its work is done in one thread, in the order in which it came."""
+    """Worker of one loaded run. A single thread does all work in order of arrival."""
 
     def __init__(self, load: Callable[[], Loaded], *, waiting: int, name: str) -> None:
-        """`load` is called in the worker's own thread. `waiting`: requests that may wait, texts and jobs each."""
+        """Start the worker's thread, which calls `load`.
+
+        `waiting`: maximum number of waiting texts, and of waiting jobs.
+        """
         self._load, self._most = load, waiting
         self._tickets: deque[Ticket] = deque()
         self._jobs: deque[Job] = deque()
         self._writing: dict[int, Ticket] = {}
         self._change = threading.Condition()
         self._over = False
-        self._busy = True  # it is loading
+        self._busy = True  # until the model is loaded
         self._batch: RunningBatch | None = None
         self.cache_bytes = 0
-        """What the rows of texts take."""
+        """Bytes of the states of all rows."""
         self.loaded: Loaded | None = None
         self._thread = threading.Thread(target=self._run, name=f"worker of {name}", daemon=True)
         self._thread.start()
@@ -126,7 +133,7 @@ class Worker:
     # --- from other threads ---
 
     def write(self, tickets: list[Ticket]) -> None:
-        """Texts that are to be written, as soon as rows are free: all of them wait, or none."""
+        """Queue texts, which start as soon as rows are free. Raise `Busy` unless all of them may wait."""
         with self._change:
             self._admit(self._tickets, len(tickets))
             self._tickets.extend(tickets)
@@ -135,7 +142,7 @@ class Worker:
     def call(self, work: Callable[[Loaded], Any], *, yields: bool = False) -> Job:
         """Do work on the model, between two decoding steps of running texts.
 
-        `yields`: the work may take long. It ends with `Yielded` if other requests have to wait for more than `TURN`.
+        `yields`: the work may take long. It ends with `Yielded` after `TURN` seconds if other requests wait.
         """
         job = Job(work, yields=yields)
         with self._change:
@@ -157,17 +164,20 @@ class Worker:
 
     @property
     def failed(self) -> bool:
-        """Whether it could not be loaded, or has been stopped."""
+        """Whether the run could not be loaded, or the worker has been stopped."""
         return self._over
 
     @property
     def load_of_work(self) -> tuple[int, int]:
-        """How many texts are being written, and how much waits."""
+        """Number of texts being generated, and number of waiting texts and jobs."""
         with self._change:
             return len(self._writing), len(self._tickets) + len(self._jobs)
 
     def stop(self, wait: float | None = None) -> None:
-        """Take nothing more; what is being written and what waits is told that it is over. Waits for the thread."""
+        """Accept no more work, and end all texts and jobs with `Stopping`.
+
+        `wait`: maximum number of seconds to wait for the thread; None waits until it ends.
+        """
         with self._change:
             self._over = True
             self._change.notify()
@@ -188,7 +198,7 @@ class Worker:
                 self._admit_texts()
                 if self._writing:
                     self._step()
-            except Exception as error:  # of the model: whoever waits is told, and the next one starts anew
+            except Exception as error:  # an error of the model ends the running texts only
                 self._batch = None
                 for ticket in self._take_all():
                     ticket.deliver(Piece(finish="error", error=error))
@@ -196,7 +206,7 @@ class Worker:
         self.loaded = self._batch = None
 
     def _wait(self) -> bool:
-        """Until there is work; gives whether to go on."""
+        """Wait until there is work; return False if the worker has been stopped."""
         with self._change:
             self._busy = False
             self._change.wait_for(lambda: self._over or self._tickets or self._jobs or self._writing)
@@ -233,7 +243,10 @@ class Worker:
             return bool(self._tickets or self._writing or any(not job.yields for job in self._jobs))
 
     def _admit_texts(self) -> None:
-        """Texts take free rows. Each prompt is read in a pass of its own, so that none depends on another."""
+        """Assign free rows to waiting texts.
+
+        Each prompt has its own forward pass, so that texts do not affect each other.
+        """
         for row in self._running().free if self._tickets else ():
             with self._change:
                 while self._tickets and self._tickets[0].cancelled:
@@ -247,7 +260,7 @@ class Worker:
     def _running(self) -> RunningBatch:
         if self._batch is None:
             writer = None if self.loaded is None else self.loaded.capability(Writer)
-            assert writer is not None  # `require` has checked it
+            assert writer is not None  # `require` has checked it before the text was queued
             room = writer.model.encoder.limit or MAX_UNBOUNDED_TOKENS
             rows, fixable = rows_of(writer.model, room)
             self._batch = RunningBatch(writer.model, rows, room, never=writer.never_written, fixed=fixable)
@@ -268,7 +281,7 @@ class Worker:
             full = ticket.count == ticket.draft.request.max_tokens
             finish: str | None = None
             if ended or full or ticket.draft.stopped:
-                text += ticket.draft.end()  # which may hold a stop string too
+                text += ticket.draft.end()  # the rest may contain a stop string too
                 finish = "stop" if ended or ticket.draft.stopped else "length"
                 if not (ended or full):
                     batch.leave(row)
@@ -280,7 +293,7 @@ class Worker:
             del self._writing[row]
 
     def _take_all(self) -> list[Ticket]:
-        """The texts that are being written, or, where not even one could begin, those that wait: they are no longer."""
+        """Remove and return the running texts, or the waiting texts if none is running."""
         with self._change:
             some = list((self._writing or dict(enumerate(self._tickets))).values())
             if not self._writing:
@@ -303,19 +316,24 @@ class Worker:
 
 
 def rows_of(model: LanguageModel, room: int) -> tuple[int, bool]:
-    """How many texts a model writes at once, and whether its state can be held in place: else it is one alone."""
+    """Return the number of texts that a model generates at once, and whether its state is updated in place.
+
+    A model whose state cannot be updated in place generates one text at a time.
+    """
     state = model.init_state(1, room)
     if not state.fix(room):
         return 1, False
     most = max(1, min(ROWS, CACHE // max(1, state_bytes(state))))
     alike = (rows for rows in range(most, 0, -1) if _rows_are_alike(model, rows))
-    return next(alike, 1), True  # NaN equals nothing, so a model that diverged has no equal rows
+    return next(alike, 1), True  # NaN is unequal to itself, so a model that diverged has no equal rows
 
 
 @torch.inference_mode()
 def _rows_are_alike(model: LanguageModel, rows: int, steps: int = 8) -> bool:
-    """Whether the same text gets the same numbers, to the last digit, in every row. A kernel that takes rows by tiles
-    may add up those of the last, smaller tile in another order: oneDNN's LSTM does, and 12 rows are alike, 16 not.
+    """Return whether the same text gets bit-identical scores in every row.
+
+    Kernels that process rows in tiles may sum the last, smaller tile in another order. With oneDNN's LSTM, 12 rows are
+    identical, but 16 are not.
     """
     state = model.init_state(rows, steps)
     state.fix(steps)
@@ -325,7 +343,7 @@ def _rows_are_alike(model: LanguageModel, rows: int, steps: int = 8) -> bool:
 
 
 def state_bytes(state: State) -> int:
-    """The memory of all tensors that a state holds."""
+    """Return the number of bytes of all tensors in a state."""
     return sum(tensor.numel() * tensor.element_size() for tensor in {id(one): one for one in _tensors(state)}.values())
 
 
@@ -342,13 +360,13 @@ def _tensors(value: object) -> Iterator[Tensor]:
 
 
 def _threads_for(model: torch.nn.Module) -> int:
-    """Return the number of threads that generates text fastest: one for a small model."""
+    """Return the number of CPU threads with which a model generates text fastest: one for a small model."""
     return 1 if parameter_count(model) <= SMALL else THREADS
 
 
 def _set_threads(count: int) -> None:
-    """How many cores compute for this thread; those that begin later have as many as before."""
-    torch.get_num_threads()  # only who has asked keeps what it sets
+    """Set the number of CPU threads for the calling thread; later threads keep the default."""
+    torch.get_num_threads()  # a thread keeps its own number only if it has read it before
     torch.set_num_threads(count)
     others = threading.Thread(target=torch.set_num_threads, args=(THREADS,))
     others.start()

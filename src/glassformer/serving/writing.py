@@ -1,4 +1,4 @@
-"""Texts in OpenAI's shape: /v1/completions and /v1/chat/completions, whole or as a stream of events."""
+"""Text generation in OpenAI's format: /v1/completions and /v1/chat/completions, complete or as a stream of events."""
 
 import asyncio
 import secrets
@@ -23,26 +23,26 @@ from glassformer.text.stream import Stream
 from glassformer.text.tokenizer import Tokenizer
 
 MAX_ROWS = 64
-"""Texts that one request may ask for: prompts times choices."""
+"""Maximum number of texts per request: prompts times choices."""
 MAX_ANSWER_TOKENS = 1024
-"""Tokens of an answer in a chat, at most, where nobody says how many."""
+"""Maximum number of tokens of a chat answer if the request sets none."""
 
 
 @dataclass(frozen=True)
 class TokenScore:
-    """A token as text, with its log-probability and the likeliest in its place."""
+    """A token as text, with its log-probability and the likeliest tokens at its position."""
 
     token: str
     bytes: list[int]
     logprob: float | None
-    """None of the first token of all."""
+    """Log-probability of the token; None for the first token of the prompt."""
     begins: int
-    """The characters before it, from the beginning of the prompt."""
+    """Number of characters before the token, counted from the start of the prompt."""
     likeliest: "list[TokenScore]"
 
 
 class Scorer:
-    """The scores of a text's tokens, in their order, beginning with the prompt's."""
+    """Token scores of a text, computed in order. `prompt` holds the scores of the prompt."""
 
     def __init__(self, tokenizer: Tokenizer, prompt: list[Written], most: int) -> None:
         self._tokenizer, self._most = tokenizer, most
@@ -63,13 +63,13 @@ class Scorer:
 
 
 class Shape(ABC):
-    """How a kind of writing is asked for and answered."""
+    """Format of a request and its answer: `Completion` or `Chat`."""
 
     kind: str
     chunk_kind: str
     prefix: str
     is_own_text: bool
-    """Whether the answer is a text of its own, not a continuation of the prompt."""
+    """Whether the answer is a separate text rather than a continuation of the prompt."""
 
     def __init__(self, body: CompletionBody | ChatBody) -> None:
         self.body: CompletionBody | ChatBody = body
@@ -86,19 +86,19 @@ class Shape(ABC):
 
     @abstractmethod
     def max_tokens(self, prompt: int, limit: int | None) -> int:
-        """Return the maximum number of tokens after a prompt of so many tokens."""
+        """Return the maximum number of tokens after a prompt of `prompt` tokens."""
 
     @abstractmethod
     def choice(self, index: int, text: str, scores: list[TokenScore], finish: str | None) -> dict[str, Any]:
-        """Return a whole text."""
+        """Return a complete text as a choice."""
 
     @abstractmethod
     def delta(self, index: int, text: str, scores: list[TokenScore], finish: str | None) -> dict[str, Any]:
-        """Return a piece of a text."""
+        """Return a piece of a text as the choice of a stream event."""
 
     @abstractmethod
     def opening(self, index: int, text: str, scores: list[TokenScore]) -> dict[str, Any] | None:
-        """Return the first event of a text; `text`: the prompt, if the answer repeats it."""
+        """Return the first event of a text, or None. `text`: the prompt if the answer repeats it, else empty."""
 
 
 class Completion(Shape):
@@ -174,18 +174,18 @@ class Chat(Shape):
 
 @dataclass
 class _Text:
-    """One text of an answer: what comes before it, and what is there of it."""
+    """One text of an answer, with its draft and its scores."""
 
     draft: Draft
     scorer: Scorer | None
-    """Where scores are asked for."""
+    """Scorer of the tokens; None if the request does not ask for log-probabilities."""
     text: str
-    """At first the prompt, where it is to be told again."""
+    """The text so far. It starts with the prompt if the answer repeats it."""
     scores: list[TokenScore]
     finish: str | None = None
 
     def add(self, piece: Piece) -> list[TokenScore]:
-        """What came, with the scores of the token that came with it."""
+        """Append a piece and return the score of its token, as a list of at most one."""
         scores = [self.scorer.score(piece.written)] if self.scorer and piece.written else []
         self.text += piece.text
         self.scores += scores
@@ -194,7 +194,7 @@ class _Text:
 
 
 def _texts(shape: Shape) -> Callable[[Loaded], list[_Text]]:
-    """The texts of an answer before the first token of each: prompts are read where the model is."""
+    """Return a function of a loaded run that reads the prompts and returns the texts before their first token."""
     body = shape.body
     seed = secrets.randbelow(2**31) if body.seed is None else min(body.seed, MAX_SEED - MAX_ROWS)
 
@@ -226,7 +226,7 @@ def _texts(shape: Shape) -> Callable[[Loaded], list[_Text]]:
 
 
 async def write(server: Server, http: HttpRequest, shape: Shape) -> Response:
-    """The answer to a request, whole or as a stream."""
+    """Answer a request with complete texts or with a stream."""
     body, name = shape.body, server.name(shape.body.model)
     shape.head["model"] = name
     if isinstance(body, CompletionBody) and len(body.prompts) * body.n > MAX_ROWS:
@@ -246,7 +246,7 @@ async def write(server: Server, http: HttpRequest, shape: Shape) -> Response:
     tickets = [Ticket(one.draft, deliver_to(index)) for index, one in enumerate(texts)]
     if all(one.draft.request.max_tokens for one in texts):
         await server.use(name, lambda worker: worker.write(tickets))
-    else:  # only the prompts are asked about
+    else:  # max_tokens is 0: the request only asks about the prompts
         for ticket in tickets:
             ticket.deliver(Piece(finish="length"))
     job = _Answer(server, shape, texts, tickets, pieces)
@@ -261,7 +261,7 @@ async def write(server: Server, http: HttpRequest, shape: Shape) -> Response:
 
 @dataclass
 class _Answer:
-    """Texts on their way to a client."""
+    """Texts that are being sent to a client."""
 
     server: Server
     shape: Shape
@@ -270,20 +270,20 @@ class _Answer:
     pieces: "asyncio.Queue[tuple[int, Piece]]"
 
     def cancel(self) -> None:
-        """Nobody waits any more."""
+        """Stop generating the texts, and count their tokens."""
         for ticket in self.tickets:
             ticket.cancelled = True
         self.server.metrics.tokens(self.shape.head["model"], "completion", self.usage["completion_tokens"])
 
     @property
     def usage(self) -> dict[str, int]:
-        """Tokens of all prompts, and of what was written so far."""
+        """Number of tokens of all prompts, of the texts so far, and of both."""
         read = sum(len(one.draft.request.prompt) for one in self.texts[:: self.shape.body.n])
         written = sum(ticket.count for ticket in self.tickets)
         return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
     async def arrivals(self) -> AsyncIterator[tuple[int, Piece]]:
-        """Pieces as they come, until all texts are over."""
+        """Yield pieces in order of arrival, with the index of their text, until all texts have ended."""
         left = len(self.tickets)
         while left:
             index, piece = await self.pieces.get()
@@ -299,7 +299,7 @@ class _Answer:
         return {**self.shape.head, "object": self.shape.kind, "choices": choices, "usage": self.usage}
 
     async def events(self) -> AsyncIterator[bytes]:
-        """Server-sent events; where something goes wrong on the way, the last of them says what."""
+        """Yield server-sent events; after an error, the last event has its message."""
         head = {**self.shape.head, "object": self.shape.chunk_kind}
         options = self.shape.body.stream_options
         usage: dict[str, Any] = {"usage": None} if options is not None and options.include_usage else {}
