@@ -1,1 +1,1 @@
-"""Families of tasks: everything in which one kind of task differs from another."""
+"""Families of tasks. A family defines everything that is specific to one kind of task."""

@@ -1,8 +1,8 @@
-"""A family of tasks: everything in which one kind of task differs from another.
+"""Base classes of the task families. A family defines everything that is specific to one kind of task.
 
-`FAMILIES[config.task]` is the only dispatch on the kind of a task. Packages above add generic functions to a family
-(findings, baselines, checks …) with `functools.singledispatch` on its class. A user's family has those of its base
-class, and may register its own.
+`FAMILIES[config.task]` is the only dispatch on the kind of task. Packages above add generic functions for families
+(findings, baselines, checks) with `functools.singledispatch` on the class. A user's family inherits those of its base
+class and may register its own.
 """
 
 import copy
@@ -46,16 +46,14 @@ from glassformer.tasks.base import Evaluation, Task
 from glassformer.text.tokenizer import Tokenizer
 
 OwnModel = nn.Module | type[nn.Module] | Callable[[Any, int], nn.Module]
-"""A user's module, its class, or a function that makes one.
-
-The module maps texts, as (B×T tokens, B×T mask), to B×outputs. Other examples are passed as numbers and categories, as
-pixels, or as all of these. A function is called with the vocabulary size (or the `Shape` of other examples) and the
-outputs; a class gets those of vocab (or shape), outputs and context that its `__init__` names.
-"""
+"""A user's module, its class, or a function that makes it. The module maps texts, as (B×T tokens, B×T mask), to
+B×outputs. For other examples it gets numbers and categories, pixels, or all of these. A function is called with the
+vocabulary size (or the `Shape` of other examples) and the number of outputs. A class gets the arguments among vocab
+(or shape), outputs and context that its `__init__` names."""
 
 
 def make_own_model(own: OwnModel, reads: Any, outputs: int, seed: int) -> nn.Module:
-    """Return a user's module, or call the user's function of (`reads`, `outputs`) that makes one."""
+    """Return a user's module. A function or a class is called with `reads` and `outputs`, seeded with `seed`."""
     made: Any = own
     if callable(own) and not isinstance(own, nn.Module):
         with torch.random.fork_rng(devices=[]):
@@ -74,7 +72,7 @@ ModelCall = tuple[Tensor | None, ...]
 
 
 class DataParts(Protocol):
-    """Divided data: what every corpus has."""
+    """Data divided into parts; every corpus has these attributes."""
 
     @property
     def fingerprint(self) -> str: ...
@@ -87,11 +85,14 @@ class DataParts(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Processor:
-    """How examples become inputs, and scores become answers; learned from the training part, kept in the run."""
+    """Conversion of examples to inputs and of scores to answers.
 
-    # Defaults are made by factories and are no class attributes, so that a subclass may require a field.
+    It is learned from the training part and saved in the run.
+    """
+
+    # Factories keep the defaults from becoming class attributes, so that a subclass may require a field.
     tokenizer: Tokenizer | None = field(default_factory=lambda: None)
-    """None if no words are read."""
+    """Tokenizer of the input; None if the model reads no text."""
     target_tokenizer: Tokenizer | None = field(default_factory=lambda: None)
     """Tokenizer of the targets; None unless a translator has one per side."""
     features: Features | None = field(default_factory=lambda: None)
@@ -101,14 +102,14 @@ class Processor:
 
     @property
     def shape(self) -> Shape:
-        """Sizes of the inputs that a model has to know."""
+        """Input sizes that a model must know."""
         if self.features is not None:
             return self.features.shape
         return Shape(vocab=0 if self.tokenizer is None else self.tokenizer.vocab_size)
 
 
 def tokenizers_of(run: Run) -> Processor:
-    """Return the tokenizers of a run, with which its data is prepared again."""
+    """Return the tokenizers of a run, which are used to prepare its data again."""
     return Processor(tokenizer=run.tokenizer(), target_tokenizer=run.target_tokenizer())
 
 
@@ -124,7 +125,7 @@ class Prepared(Processor):
 
 @dataclass(frozen=True, eq=False)
 class EvaluatedPart:
-    """An evaluation with the run and the data that it is about."""
+    """An evaluation, with the run and the data that it belongs to."""
 
     loaded: "Loaded"
     part: Any
@@ -141,7 +142,10 @@ Kind = TypeVar("Kind")
 
 
 class OtherTask:
-    """A method that only runs of other tasks have: reading it raises `NotThisRun`, which lists what the run has."""
+    """Placeholder for a method that only runs of other tasks have.
+
+    Accessing it raises `NotThisRun`, which lists the methods of the run.
+    """
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -155,7 +159,7 @@ class OtherTask:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Loaded(Processor, Embeds):
-    """A run with its model, its settings and what it learned from the data."""
+    """A run with its model, its settings, and the processor learned from its data."""
 
     generate: ClassVar[Any] = OtherTask()
     stream: ClassVar[Any] = OtherTask()
@@ -197,12 +201,12 @@ class Loaded(Processor, Embeds):
 
     @property
     def schema(self) -> Schema:
-        """Columns that the run learned from, against which it checks every table that it reads."""
+        """Columns that the run learned from. The run checks every table that it reads against them."""
         return self.family.schema(self, self.config.data)
 
     @property
     def output_tokenizer(self) -> Tokenizer:
-        """Tokenizer of the tokens that the model writes, or else reads."""
+        """Tokenizer of the tokens that the model generates; for other models, the tokenizer of their input."""
         if self.tokenizer is None:
             raise Misuse(f"{self.run.path} reads no texts")
         return self.tokenizer
@@ -227,10 +231,10 @@ class Loaded(Processor, Embeds):
         return os.fspath(self.run)
 
     def __reduce__(self) -> tuple[Callable[..., "Loaded"], tuple[Any, ...]]:
-        """Pickle the run's folder, from which another process loads the model again."""
+        """Pickle the path of the run's folder, from which another process loads the model again."""
         if self.load_again is None:
             raise Misuse(f"{self.run.path} was not loaded from its folder, and cannot be sent elsewhere: gf.load it")
-        own = self.model if self.config.model.encoder == OWN else None  # which the run does not hold
+        own = self.model if self.config.model.encoder == OWN else None  # the run's folder does not contain it
         return self.load_again, (os.path.abspath(self.run), str(device_of(self.model)), own, self.precision)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Loaded":
@@ -239,7 +243,7 @@ class Loaded(Processor, Embeds):
 
 
 AnyRun = str | os.PathLike[str] | Run | Loaded
-"""A run's folder, or the run that was opened or loaded from it."""
+"""A run's folder, or the run opened or loaded from it."""
 
 
 # --- families ---
@@ -249,35 +253,35 @@ class Family(ABC):
     """One kind of task. Users subclass it and pass an instance to `register_family`."""
 
     task: str
-    """Its name for `--task`."""
+    """Name of the task for `--task`."""
     title: str
-    """What its models are called."""
+    """Description of its models."""
     noun: str = "text"
-    """What its examples are called."""
+    """Name of one example."""
     verb: str = "predict"
-    """The command that uses a run."""
+    """Command that uses a run."""
     primary: str
     """Metric that selects the weights, unless a setting names another (`selection`)."""
     lower_is_better: bool = False
     reads_stream: bool = False
-    """Whether it reads a corpus as one long row of tokens."""
+    """Whether the family reads a corpus as one long row of tokens."""
     labels_examples: bool = False
     """Whether a model has one row of scores per example, not one per token."""
     label_kind: str | None = None
-    """Kind of its labels, one of `LABEL_KINDS`; None if examples have no labels."""
+    """Kind of the labels, one of `LABEL_KINDS`; None if examples have no labels."""
     has_decoder: bool = False
-    """Whether a decoder writes a text that depends on the text which the encoder reads."""
+    """Whether a decoder generates a text that depends on the encoder's input."""
     text_loss: bool = True
     """Whether a single text has a loss; texts for masked models have none until tokens are hidden."""
     predicts_next: bool = False
-    """Whether it predicts the next token of the text that it reads."""
+    """Whether the model predicts the next token of its input."""
     is_trained: bool = True
-    """Whether its models are trained here; if not, they are imported."""
+    """Whether glassformer trains the models; if not, they are imported."""
     token_places: tuple[int, ...] = (0,)
-    """Indices of the token inputs of a model, each followed by their mask."""
+    """Indices of the token inputs of a model. Each is followed by its mask."""
     loaded_class: type[Loaded]
 
-    # --- its data ---
+    # --- data ---
 
     @abstractmethod
     def recognise(self, request: ConfigRequest) -> Recognition:
@@ -302,7 +306,7 @@ class Family(ABC):
     def whole_part(self, loaded: Any, options: EvaluateOptions) -> Any:
         """Return all of the data that the options name, as one part."""
 
-    # --- its model ---
+    # --- model ---
 
     @abstractmethod
     def build_model(self, config: Config, processor: Processor) -> nn.Module:
@@ -335,7 +339,7 @@ class Family(ABC):
         kept = {one.name: getattr(processor, one.name) for one in fields(Processor)}
         return self.loaded_class(model=model, run=run, config=config, **kept, **more)
 
-    # --- its use ---
+    # --- use ---
 
     def check_options(self, loaded: Loaded, options: EvaluateOptions) -> None:
         """Raise an error for options that do not apply to runs of this family."""
@@ -368,9 +372,9 @@ class Family(ABC):
         return embed(loaded.model, loaded.tokenizer, loaded.config, [str(text) for text in examples], tokens=tokens)
 
     def answer_function(self, loaded: Any, *, top: int) -> Callable[[str], dict[str, Any]]:
-        """Return a function that answers a line of text, as JSON: a label, a number, a token, a translation.
+        """Return a function that answers a line of text with a dict: a label, a number, a token or a translation.
 
-        `top`: number of tokens for each hidden one.
+        The dict is JSON-serialisable. `top`: number of candidates for each hidden token.
         """
 
         def answer(text: str) -> dict[str, Any]:
@@ -402,7 +406,7 @@ class Family(ABC):
         """Return the metric by which weights are chosen, and whether lower is better."""
         return self.primary, self.lower_is_better
 
-    # --- what is said of it ---
+    # --- description ---
 
     def model_name(self, config: Config) -> str:
         """Return the name of the model: its encoder, or the task if a user's family builds its own model."""

@@ -1,4 +1,4 @@
-"""The data of a configuration as a task, and a model with its first weights."""
+"""Prepare the data of a configuration as a task, and build a model with its initial weights."""
 
 from typing import Any
 
@@ -24,16 +24,19 @@ from glassformer.text.vectors import read_vectors
 
 
 class OtherData(DataError):
-    """Data that is not what a run began with."""
+    """Raised when the data differs from the data that a run started with."""
 
 
 def split_data(config: Config, rows: Any = None) -> DataParts:
-    """The data and what is held out of it. `rows`: where it has been read already."""
+    """Return the data, divided into parts. `rows`: the data if it has been read already."""
     return FAMILIES[config.task].split_data(config, rows)
 
 
 def prepare(config: Config, run: Run | None = None, rows: Any = None) -> Prepared:
-    """`run`: what began with this data, and has tokenizers for it. `rows`: where the data has been read already."""
+    """Return the data of a configuration as a task, with the processor learned from it.
+
+    `run`: a run that started with this data; its tokenizers are used. `rows`: the data if it has been read already.
+    """
     known = Processor() if run is None else tokenizers_of(run)
     if known.tokenizer is None and config.is_finetuned:
         tokenizer, target_tokenizer = source_tokenizers(config)
@@ -49,7 +52,10 @@ def prepare(config: Config, run: Run | None = None, rows: Any = None) -> Prepare
 
 @listening(silent)
 def prepare_again(run: Run, instead: str = "") -> Prepared:
-    """The data that a run was trained on, as it was read then. `instead`: what to do where nobody knows it."""
+    """Return the data that a run was trained on, as it was prepared then.
+
+    `instead`: the end of the error message if the data is unknown, which says what to do.
+    """
     if "imported" in run.card():
         raise DataError(f"{run.path} was imported: what it was trained on is not known here{instead}")
     try:
@@ -63,7 +69,7 @@ def prepare_again(run: Run, instead: str = "") -> Prepared:
 
 
 def tokenizer_of_texts(texts: list[str], config: Config) -> Tokenizer:
-    """Tokens of the training part alone: what is held out must be news to the tokenizer too."""
+    """Train a tokenizer on the training part only, because held-out texts must be new to the tokenizer too."""
     size = sum(len(text.encode()) for text in texts)
     return Tokenizer.train(texts, config.tokenizer, total_bytes=size)
 
@@ -75,7 +81,7 @@ def say_tokens(tokenizer: Tokenizer, tokens: dict[str, int], unknown: dict[str, 
 
 
 def build_model(config: Config, processor: Processor, own: OwnModel | None = None) -> nn.Module:
-    """The model with its first weights. `own`: a person's own."""
+    """Return the model with its initial weights. `own`: a user's own model."""
     family, name = FAMILIES[config.task], config.model.encoder
     if (registered := own_part("model", name)) is not None:
         return family.own_model(config, processor, _maker(registered, config))
@@ -89,14 +95,18 @@ def build_model(config: Config, processor: Processor, own: OwnModel | None = Non
 
 
 def _maker(part: OwnPart, config: Config) -> OwnModel:
-    """Return a function of what the model reads and its outputs, which passes to a class those that it names."""
+    """Return a function that builds a registered model from its input size and its number of outputs.
+
+    A class gets only the arguments that its `__init__` names.
+    """
     reads = "vocab" if config.data.kind == TEXT else "shape"
     return lambda first, outputs: make_part(part, {reads: first, "outputs": outputs, "context": config.model.context})
 
 
 def learn_from_data(model: nn.Module, prepared: Prepared, config: Config) -> dict[str, Any] | None:
-    """What a model takes from elsewhere before the first step: a bag's word frequencies, words' vectors from a file,
-    what another run has learned. Gives what a card says of that run.
+    """Initialise a model with word frequencies, pretrained word vectors or the weights of other runs.
+
+    Return the entry about the source run for the run's card; None if the model is not fine-tuned.
     """
     FAMILIES[config.task].learn_from_data(model, prepared)
     if config.model.vectors is not None:
@@ -110,7 +120,7 @@ def learn_from_data(model: nn.Module, prepared: Prepared, config: Config) -> dic
 
 
 def try_out(model: nn.Module, prepared: Prepared, name: str = "model=…") -> None:
-    """A model with a person's own code on one example, before a run is begun or replaced."""
+    """Raise `SettingError` if a user's model fails on one example, before a run is created or replaced."""
     if not any(weight.requires_grad for weight in model.parameters()):
         raise SettingError(f"{type(model).__name__} has no weights to learn")
     training = model.training
@@ -126,8 +136,10 @@ def try_out(model: nn.Module, prepared: Prepared, name: str = "model=…") -> No
 
 
 def say_size(model: nn.Module) -> None:
-    """How large it is, and whether this machine can hold it: weights, and of what is learned gradients and two moments,
-    4 bytes each.
+    """Report the number of parameters, and the memory for training if it is at least 1 GiB.
+
+    Weights take 4 bytes each. Trained weights take another 12 bytes for the gradient and the two moments of the
+    optimiser.
     """
     count, learned = parameter_count(model), learned_count(model)
     needed = (4 * count + 12 * learned) / 2**30

@@ -1,4 +1,4 @@
-"""What a run can do. The class of a family's loaded runs declares these capabilities; `run.capability(…)` asks."""
+"""Capabilities of runs. The classes of loaded runs declare them, and `run.capability(…)` looks them up."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ class Generates(Capability, Protocol):
         """Return the text that follows the prompt."""
 
     def probabilities(self, text: str | Sequence[int], k: int = 5) -> Sequence[Any]:
-        """Return what the model expects at each position of a text."""
+        """Return the tokens that the model expects at each position of a text."""
 
 
 class Translates(Capability, Protocol):

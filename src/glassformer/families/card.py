@@ -1,4 +1,4 @@
-"""The card of a run: what stands in `glassformer.json` before the first step, and what others read there."""
+"""The card of a run: the contents of `glassformer.json` before the first step, and functions that read it."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,13 +16,13 @@ from glassformer.models.build import learned_count, parameter_count, sized
 from glassformer.runs.run import environment, tokenizer_card
 
 BEFORE = "before the refit, on rows held out"
-"""How the scores that a refitted run tells are labelled: they are not its own."""
+"""Label of a refitted run's scores, which belong to the run before the refit."""
 
 
 def base_card(
     status: str, config: Config, processor: Processor, model: nn.Module, command: str | None
 ) -> dict[str, Any]:
-    """What the cards of trained and of imported runs have in common."""
+    """Return the card entries that trained and imported runs share."""
     tokenizer, target = processor.tokenizer, processor.target_tokenizer
     return {
         "glassformer": VERSION,
@@ -41,7 +41,7 @@ def base_card(
 def run_card(
     config: Config, prepared: Prepared, model: nn.Module, command: str | None, source: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The card as it stands before the first step. `source`: what is to be said of the run it begins from."""
+    """Return the card before the first step. `source`: the entry about the run that training starts from, or None."""
     return {
         **base_card("training", config, prepared, model, command),
         **({} if (positive := getattr(prepared.answers, "positive", None)) is None else {"positive": positive}),
@@ -61,12 +61,12 @@ def run_card(
 
 
 def learned_of(card: Mapping[str, Any]) -> int:
-    """How many of a run's parameters were trained: all, where its card says nothing else."""
+    """Return the number of trained parameters of a run; if its card has no entry, the number of all parameters."""
     return int(card.get("learned", card["parameters"]))
 
 
 def size_in_words(card: Mapping[str, Any]) -> str:
-    """How large a run's model is, in words."""
+    """Return a phrase for the size of a run's model, with its trained parameters if not all were trained."""
     return sized(card["parameters"], learned_of(card))
 
 
@@ -85,12 +85,15 @@ def forgetting_line(source: Mapping[str, Any]) -> str | None:
 
 
 def nothing_held_out(card: Mapping[str, Any]) -> bool:
-    """Whether a run has learned from all its data."""
+    """Return whether a run was trained on all of its data."""
     return list(card["data"].get("tokens", ())) == ["train"]
 
 
 def label_names(card: Mapping[str, Any]) -> tuple[str, list[str]] | None:
-    """What a run tells apart, and what these are called: classes, or labels of which several may hold."""
+    """Return the kind of a run's labels and their names; None if the run predicts no labels.
+
+    The kind is "classes", or "labels" if several may apply to an example.
+    """
     labels = card.get("labels")
     if isinstance(labels, list):
         return "classes", labels

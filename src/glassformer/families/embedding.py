@@ -1,6 +1,6 @@
-"""Families that read whole examples, and the simplest of them: models made elsewhere that give a vector for each text.
+"""Families that read whole examples, and the family of imported models that embed texts.
 
-`embed` is what these are for, and nothing of them is trained here.
+Embedding models are imported and used with `embed`. They are not trained here.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ from glassformer.text.tokenizer import Tokenizer
 
 
 class ExampleFamily(Family):
-    """What the families share that read whole examples."""
+    """Base class of the families that read whole examples."""
 
     def encode_example(
         self, loaded: Any, example: requests.Example, *, target: str | None, beam: int
@@ -63,7 +63,7 @@ class ExampleFamily(Family):
 
 
 def row_input(loaded: Any, part: Labelled, inputs: Inputs, row: int = 0) -> requests.ModelInput:
-    """One example of a part that a run's features have read."""
+    """Return one example of a part whose features have been read."""
     tensors = tuple(tensor.to(device_of(loaded.model)) for tensor in inputs.take(np.array([row])))
     text, image = texts_in(inputs), images_in(inputs)
     ids = [] if text is None else text.tokens.padded(np.array([row]))[0][0].tolist()
@@ -92,7 +92,7 @@ def row_input(loaded: Any, part: Labelled, inputs: Inputs, row: int = 0) -> requ
 
 
 def _column_names(features: Features) -> tuple[str, ...]:
-    """The names of what is read of a table's columns."""
+    """Return a name for each value that the model reads from a table's columns."""
     table = table_in(features)
     if table is None:
         return ()
@@ -103,7 +103,7 @@ def _column_names(features: Features) -> tuple[str, ...]:
 
 @dataclass(frozen=True, repr=False)
 class LoadedEmbedder(Loaded):
-    """A model that gives a vector for each text."""
+    """A run that returns a vector for each text."""
 
     model: TextPredictor
     tokenizer: Tokenizer

@@ -1,4 +1,4 @@
-"""A run on its data: how good it is, examples of what is held out or given, and the loss on them."""
+"""Evaluate a run on a part of its data or on other data, and measure its loss on single examples."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ from glassformer.tasks.base import Task
 
 
 class OwnDataGone(DataError):
-    """A run's own data is not there, or not what it was."""
+    """Raised when a run's own data is missing or has changed."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"{why}: name the data to evaluate on")
@@ -27,7 +27,7 @@ class OwnDataGone(DataError):
 
 
 def evaluate_run(run: AnyRun, options: EvaluateOptions, device: str = "auto") -> EvaluatedPart:
-    """An evaluation with everything that belongs to it."""
+    """Return the evaluation of a run, with the part and the corpus that it belongs to."""
     if options.other_data and options.part is not None:
         raise Misuse(f"--part {options.part} is a part of the run's own data: it does not go with other data")
     if options.reading and not options.other_data:
@@ -48,13 +48,13 @@ def evaluate_run(run: AnyRun, options: EvaluateOptions, device: str = "auto") ->
 
 
 def evaluate_part(loaded: Loaded, part: Any, options: EvaluateOptions) -> EvaluatedPart:
-    """What a run makes of a part, its own or another's."""
+    """Evaluate a run on a part of its own data or of other data."""
     with torch.inference_mode():
         return loaded.family.evaluate_part(loaded, part, options)
 
 
 def own_corpus(loaded: Loaded) -> DataParts:
-    """The data that the run was trained on, divided as it was then."""
+    """Return the data that the run was trained on, divided as for training. Raise `OwnDataGone` if it has changed."""
     path = loaded.config.data.path or loaded.config.data.source_file
     if path is None:
         raise OwnDataGone(f"{loaded.run.path} does not know what it was trained on")
@@ -68,15 +68,15 @@ def own_corpus(loaded: Loaded) -> DataParts:
 
 
 MAX_TOKENS = 128
-"""The tokens of an example over which heads are measured."""
+"""Maximum number of tokens of an example on which attention heads are measured."""
 MAX_PATCHES = 4096
 MAX_EVALUATED = 20_000
-"""Tokens of the validation part on which a loss is measured again and again."""
+"""Maximum number of validation tokens for a loss that is measured repeatedly."""
 A_TEXT = ": give a text"
 
 
 def encode_example(loaded: Loaded, example: Example, *, target: str | None = None, beam: int = 5) -> ModelInput:
-    """An example as a run's model reads it; `target`: what a translator is to write, instead of what it would."""
+    """Return an example as inputs of a run's model. `target`: a translation to use instead of the model's own."""
     if isinstance(example, str) and not example.strip():
         raise Misuse("there is no text to look at")
     if target is not None and not loaded.family.has_decoder:
@@ -85,7 +85,7 @@ def encode_example(loaded: Loaded, example: Example, *, target: str | None = Non
 
 
 def held_out_part(task: Task) -> str:
-    """The validation part; where there is none, or it has been learned from, the test part."""
+    """Return the name of the validation part, or of the test part if the task has no validation part."""
     part = next((name for name in ("validation", "test") if name in task.parts), None)
     if part is None:
         raise DataError("this run has learned from all its data: nothing of it is held out; give a text")
@@ -95,13 +95,13 @@ def held_out_part(task: Task) -> str:
 def held_out_examples(
     loaded: Loaded, prepared: Prepared, *, count: int, max_tokens: int, max_patches: int = MAX_PATCHES
 ) -> Iterator[ModelInput]:
-    """Some examples of the validation part, of so many tokens at most; of an image, so many patches."""
+    """Yield up to `count` held-out examples with at most `max_tokens` tokens, or `max_patches` patches of an image."""
     limits = {"count": count, "max_tokens": max_tokens, "max_patches": max_patches}
     yield from loaded.family.held_out_examples(loaded, prepared, held_out_part(prepared.task), **limits)
 
 
 def validation_examples(loaded: Loaded, count: int) -> list[ModelInput]:
-    """Some examples of the data that a run was trained on, spread over its validation part."""
+    """Return up to `count` examples from the held-out part of the data that a run was trained on."""
     prepared = prepare_again(loaded.run, A_TEXT)
     part = held_out_part(prepared.task)
     examples = list(held_out_examples(loaded, prepared, count=count, max_tokens=MAX_TOKENS))
@@ -112,10 +112,11 @@ def validation_examples(loaded: Loaded, count: int) -> list[ModelInput]:
 
 
 def loss_on(loaded: Loaded, examples: Sequence[ModelInput], answer: str | None) -> tuple[Callable[[], float], str]:
-    """Something that measures a model's loss: on these examples, or without any on the validation part; and its name.
+    """Return a function that measures a model's loss, and the name of the loss.
 
-    Of a text the loss per token, of a translation that of what is written, of an example that of its `answer`, or where
-    nobody says it of the answer that the whole model gives.
+    The function uses `examples`, or the held-out part if there are none. The loss on a text is per token, and the loss
+    on a translation is per target token. For other examples, the target is `answer`; if that is None, the target is the
+    answer of the whole model.
     """
     model, family = loaded.model, loaded.family
     if examples and not family.text_loss:

@@ -1,4 +1,4 @@
-"""A language model that writes: raw text in, raw text out."""
+"""Text generation with a language model: raw text in, raw text out."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,14 +19,14 @@ from glassformer.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Likely:
-    """A token of a text, and what the model expected in its place."""
+    """A token of a text, with the tokens that the model expected at its position."""
 
     token: str | None
-    """None at the place after the text."""
+    """The token; None at the position after the text."""
     probability: float | None
-    """What the model gave to this token."""
+    """Probability of the token; None at the position after the text."""
     expected: list[tuple[str, float]]
-    """The likeliest tokens and their probabilities."""
+    """Likeliest tokens with their probabilities."""
 
     def _repr_html_(self) -> str:
         return facts({"token": self.token, "probability": self.probability}) + shares(self.expected)
@@ -34,14 +34,14 @@ class Likely:
 
 @dataclass(frozen=True, repr=False)
 class Writer(Generates):
-    """A language model with its tokenizer: raw text in, raw text out."""
+    """A language model with its tokenizer. It continues raw text."""
 
     model: LanguageModel
     tokenizer: Tokenizer
     chat_template: str | None = field(default=None, kw_only=True)
-    """How messages become a text to go on from, where the model was taught to answer them."""
+    """Template that turns messages into a prompt; None if the model was not trained on chats."""
     specials: Mapping[str, str] = field(default_factory=dict, kw_only=True)
-    """Special tokens by the names that the template has for them."""
+    """Special tokens by their names in the template."""
 
     @check_arguments
     @takes_listener
@@ -62,11 +62,11 @@ class Writer(Generates):
         seed: int = 0,
         say: Say = say,
     ) -> "Writing":
-        """The text that follows the prompt, piece by piece as it is written.
+        """Generate the text that follows the prompt, and yield it piece by piece.
 
-        A prompt given as ids is taken as it is, and what follows it is a text of its own. With a `beam` it is the most
-        probable of so many texts that are followed at once: found whole, within the model's context, and nothing of it
-        is left to chance.
+        A prompt given as ids is used unchanged, and the text after it is decoded separately from it. With `beam`, beam
+        search of this width finds the whole text before the first piece. It is deterministic and stays within the
+        model's context.
         """
         how = Sampling(
             0.0 if greedy else temperature, top_k, top_p, repetition_penalty, presence_penalty, frequency_penalty
@@ -96,17 +96,20 @@ class Writer(Generates):
         logprobs: bool = False,
         own: bool = False,
     ) -> "Draft":
-        """A text before its first token. `own`: what follows the prompt is a text of its own, as an answer is."""
+        """Return a text before its first token.
+
+        `own`: the text is separate from the prompt, like an answer in a chat.
+        """
         request = Request(list(prompt), how, most, frozenset(self.tokenizer.roles.ends), seed, logprobs)
         return Draft(request, Stream(self.tokenizer, after=() if own else prompt), Stops(stop))
 
     @property
     def never_written(self) -> list[int]:
-        """Ids that are not to be chosen."""
+        """Ids that are never generated."""
         return self.tokenizer.never(self.model.head.out_features)
 
     def prompt_ids(self, text: str) -> list[int]:
-        """What stands before a text, and the text's tokens; of nothing at all, what ends the text before."""
+        """Return the ids of a prompt after the tokens that open a text; for an empty prompt without them, END."""
         ids = [*self.tokenizer.roles.opening, *self.tokenizer.encode(text)]
         if not ids and self.tokenizer.end is not None:
             return [self.tokenizer.end]
@@ -116,30 +119,31 @@ class Writer(Generates):
 
     @check_arguments
     def stream_chat(self, messages: str | Sequence[Message], **how: object) -> "Writing":
-        """The answer to a message, or to a chat, piece by piece. Takes what `stream` takes."""
+        """Generate the answer to a message or a chat, and yield it piece by piece. Takes the options of `stream`."""
         chat = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
         return self.stream(self.chat_prompt(chat), **how)  # type: ignore[arg-type]
 
     def chat_prompt(self, messages: Sequence[Message]) -> list[int]:
-        """The ids of a chat, up to where the answer begins."""
+        """Return the ids of a chat, up to the start of the answer."""
         if self.chat_template is None:
             raise Misuse("this model has no chat template: it goes on with a text, but was not taught to answer")
         return chat_ids(self.tokenizer, self.chat_template, messages, self.specials or specials_of(self.tokenizer))
 
     def chat(self, messages: str | Sequence[Message], **how: object) -> str:
-        """The whole answer. Takes what `stream` takes."""
+        """Return the whole answer to a message or a chat. Takes the options of `stream`."""
         return "".join(self.stream_chat(messages, **how))
 
     @check_arguments
     def generate(self, prompt: str = "", **how: object) -> str:
-        """The whole text that follows the prompt. Takes what `stream` takes."""
+        """Return the whole text that follows the prompt. Takes the options of `stream`."""
         return "".join(self.stream(prompt, **how))  # type: ignore[arg-type]
 
     @check_arguments
     def probabilities(self, text: str | Sequence[int], k: int = 5) -> list[Likely]:
-        """What the model expects at each place of a text (or of its ids), up to the one after its end.
+        """Return the tokens that the model expects at each position of a text (or of its ids).
 
-        Of a text longer than the context, at its end.
+        The last position is the one after the end of the text. If the text is longer than the context, only its end is
+        read.
         """
         ids = self.prompt_ids(text) if isinstance(text, str) else list(text)
         ids = ids[-self.model.context :]
@@ -151,7 +155,10 @@ class Writer(Generates):
 
 
 def within_context(limit: int | None, ids: list[int], tokens: int, who: str = "a beam") -> tuple[list[int], int]:
-    """What is read of a prompt, and how many tokens may be written: both together fit the model's context."""
+    """Return the part of a prompt that is read, and the number of tokens to generate, so that both fit the context.
+
+    `who`: subject of the message about a text that is cut.
+    """
     if limit is None or len(ids) + tokens <= limit + 1:
         return ids, tokens
     read = ids if len(ids) <= limit else ids[-max(1, limit // 2) :]
@@ -163,7 +170,7 @@ def within_context(limit: int | None, ids: list[int], tokens: int, who: str = "a
 
 @dataclass(frozen=True)
 class Draft:
-    """A text that is being written: what was asked for, and its tokens as text, up to the first stop string."""
+    """A text that is being generated: the request, and the decoding of its tokens up to the first stop string."""
 
     request: Request
     _stream: Stream
@@ -171,20 +178,23 @@ class Draft:
 
     @property
     def stopped(self) -> bool:
-        """Whether a stop string was met."""
+        """Whether a stop string was found."""
         return self._stops.found
 
     def push(self, token: int) -> str:
-        """The text that this token settles."""
+        """Return the text that is certain after this token."""
         return self._stops.push(self._stream.push(token))
 
     def end(self) -> str:
-        """The rest, after the last token."""
+        """Return the remaining text, after the last token."""
         return "" if self.stopped else self._stops.push(self._stream.end()) + self._stops.end()
 
 
 class Writing(Iterator[str]):
-    """Text as it is written. `ids` holds the prompt's tokens and those written so far: text cut again may differ."""
+    """Text as it is generated, an iterator of pieces.
+
+    `ids` holds the tokens of the prompt and those generated so far. Tokenizing the text again may yield other tokens.
+    """
 
     def __init__(self, draft: Draft, tokens: Iterator[int | None]) -> None:
         self.ids = list(draft.request.prompt)
@@ -194,7 +204,7 @@ class Writing(Iterator[str]):
         return next(self._pieces)
 
     def _written(self, draft: Draft, tokens: Iterator[int | None]) -> Iterator[str]:
-        """Tokens as text, up to END or the first stop string."""
+        """Yield the tokens as text, up to END or the first stop string."""
         for token in tokens:
             if token is None:
                 break

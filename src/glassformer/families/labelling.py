@@ -1,4 +1,4 @@
-"""Classifiers and regressors: something is said of a whole example, be it a text, an image, a row or a mixture."""
+"""Families of classification, multilabel classification and regression. They predict one answer per example."""
 
 import math
 from abc import abstractmethod
@@ -64,12 +64,12 @@ EXAMPLES = {
     presets.IMAGE: "image.png",
     presets.MIXED: "--file rows.csv",
 }
-"""What to predict of, by the kind of examples."""
+"""Example argument of `predict`, by kind of examples."""
 
 
 @dataclass(frozen=True, repr=False)
 class LoadedPredictor(Loaded, PredictsLabels):
-    """A classifier or regressor: it predicts."""
+    """A trained classifier or regressor."""
 
     features: Features
     answers: Answers
@@ -81,16 +81,17 @@ class LoadedPredictor(Loaded, PredictsLabels):
     @progress_bar()
     @takes_listener
     def predict(self, texts: requests.Example | Iterable[Any], *, say: Say = say) -> Prediction | list[Prediction]:
-        """What the model says of a text, or of each of several: a list, an array, or a DataFrame with the column that
-        the run learned from.
+        """Predict for an example, or for each example of a list, an array or a DataFrame with the run's columns.
 
-        A run of images takes their files or arrays of pixels instead, one of tables or of texts with other columns
-        rows: the values by the names of their columns, or a DataFrame that has these. Columns that the run does not
-        read, and values that training did not have, are reported to `say`; without `say`, they are a warning. Each
-        `Prediction` has such values as `outside_range`, `unseen_categories` and `unknown_text`.
+        A run that reads texts takes texts. A run that reads images takes their files or arrays of pixels. A run that
+        reads columns takes rows, as dicts by column name or as a DataFrame.
 
-        Raises `DataError` if a column is missing, or a value is of another type or too large; for a run of texts, also
-        if a text is empty.
+        Columns that the run does not read and values that are not in the training data are reported to `say`; without
+        `say`, they are a warning. Each `Prediction` lists such values in `outside_range`, `unseen_categories` and
+        `unknown_text`.
+
+        Raise `DataError` if a column is missing, or a value has another type or is too large. A run that reads texts
+        also raises it for an empty text.
         """
         reader = schema.reader_of(self, "predict")
         part = part_of(self.features, self.config, reader.examples(texts), say_or_warn)
@@ -100,9 +101,9 @@ class LoadedPredictor(Loaded, PredictsLabels):
         return found[0] if reader.is_one(texts) else found
 
     def predict_part(self, part: labelled.Labelled, remark: Say = say) -> list[Prediction]:
-        """What the model says of each example. `say` is told what is cut, `remark` what is odd about values."""
+        """Return the prediction for each example. Report cut texts to `say`, and unusual values to `remark`."""
         notes = InputNotes()
-        if len(part) <= ROWS_AT_ONCE:  # a thread would only cost
+        if len(part) <= ROWS_AT_ONCE:  # a second thread is not worth its cost
             found = predict_inputs(self.model, self.answers, notes.read(self.features, part))
         else:
             found = [one for some in self.predict_parts(pieces_of(part), notes, len(part), "example") for one in some]
@@ -112,9 +113,9 @@ class LoadedPredictor(Loaded, PredictsLabels):
     def predict_parts(
         self, parts: Iterable[labelled.Labelled], notes: InputNotes, total: int, unit: str
     ) -> Iterator[list[Prediction]]:
-        """What the model says of the examples of each part. While it computes one, another thread makes the next ready.
+        """Yield the predictions for each part. A second thread prepares the next part while the model computes.
 
-        `total`, `unit`: how many there are in all, and of what.
+        `total`, `unit`: number of all examples and their unit, for the progress bar.
         """
         done = 0
         for inputs in prefetch(notes.read(self.features, part) for part in parts):
@@ -125,7 +126,7 @@ class LoadedPredictor(Loaded, PredictsLabels):
 
 
 class LabellingFamily(ExampleFamily):
-    """What classification, several labels and regression share."""
+    """Base class of classification, multilabel classification and regression."""
 
     noun = "example"
     labels_examples = True
@@ -148,7 +149,7 @@ class LabellingFamily(ExampleFamily):
 
     @abstractmethod
     def answers_of(self, corpus: labelled.LabelledCorpus, training: TrainingSettings) -> Answers:
-        """What can be said of examples, learned from the training part."""
+        """Return the possible answers, learned from the training part."""
 
     def check_corpus(self, config: Config, corpus: labelled.LabelledCorpus) -> None:
         self.answers_of(corpus, config.training)
@@ -182,10 +183,10 @@ class LabellingFamily(ExampleFamily):
 
     @abstractmethod
     def task_on(self, config: Config, parts: Mapping[str, Inputs], answers: Any) -> Labelling:
-        """The task on these parts; without a training part, one to evaluate with."""
+        """Return the task on these parts. Without a training part, it can only evaluate."""
 
     def class_counts(self, task: Any) -> dict[str, int]:
-        """The training examples of each class; none where an example has no class of its own."""
+        """Return the number of training examples of each class; empty if an example has no single class."""
         return {}
 
     def build_model(self, config: Config, processor: Any) -> nn.Module:
@@ -198,12 +199,12 @@ class LabellingFamily(ExampleFamily):
         return make_own_model(own, reads, processor.answers.outputs, config.training.seed)
 
     def learn_from_data(self, model: nn.Module, prepared: Prepared) -> None:
-        """A bag of words learns how frequent each is."""
+        """Let a bag of words learn the frequency of each word."""
         if isinstance(model, BagPredictor):
             model.bag.learn_frequencies((ids, mask) for _, (ids, mask) in prepared.task.parts["train"].batches())
 
     def training_task(self, task: Any, model: nn.Module, config: Config) -> Task:
-        """Where only the head learns, what the rest of a model makes of each example is computed once."""
+        """Return a task on precomputed features if only the head is trained, else the task itself."""
         return on_frozen_features(task, model) if config.is_finetuned and head_learns_alone(model) else task
 
     def read_processor(self, run: Run, config: Config) -> Processor:
@@ -225,7 +226,7 @@ class LabellingFamily(ExampleFamily):
             names = list(table.columns)
         if loaded.config.data.kind == presets.TEXT:
             columns = choose_columns(table, replace(settings, extra_columns=None), self.label_kind)
-        else:  # the columns that it learned from, however they look here
+        else:  # use the columns and types of training, even if the columns look different here
             columns = schema.needed(loaded.features, loaded.config, table)
             label = ",".join(label_columns(table.name, str(settings.label), table.columns))
             columns = replace(columns, label=label, separator=settings.label_separator)
@@ -260,7 +261,7 @@ class LabellingFamily(ExampleFamily):
     ) -> Iterator[requests.ModelInput]:
         rows, inputs = prepared.corpus.parts[part], prepared.task.parts[part]
         short = np.flatnonzero(inputs.lengths <= max_tokens)
-        if len(short) < count:  # of images, lengths count pixels
+        if len(short) < count:  # the lengths of images count pixels
             short = np.sort(np.argsort(inputs.lengths, kind="stable")[:count])
         for row in requests.evenly_chosen(short, count):
             example = row_input(loaded, rows, inputs, row)
@@ -268,7 +269,7 @@ class LabellingFamily(ExampleFamily):
                 yield example
 
     def example_target(self, loaded: LoadedPredictor, example: requests.ModelInput, answer: str | None) -> Tensor:
-        """The answer that is given, or else the one that the whole model gives."""
+        """Return the target of an example: `answer` if it is set, else the answer of the whole model."""
         if answer is not None:
             return self.learned_answer(loaded, answer)
         return self.own_answer(loaded.answers, loaded.model(*example.inputs).float().cpu())
@@ -281,11 +282,11 @@ class LabellingFamily(ExampleFamily):
 
     @abstractmethod
     def learned_answer(self, loaded: LoadedPredictor, answer: str | None) -> Tensor:
-        """The answer to one example, as a person says it, as the run's model learns it."""
+        """Return a user's answer to one example as the target that the model learns."""
 
     @abstractmethod
     def own_answer(self, answers: Any, scores: Tensor) -> Tensor:
-        """The answer that scores give, as a model learns it."""
+        """Return the answer that scores imply as the target that the model learns."""
 
     def describe(self, config: Config) -> str:
         return f"{self.title} {KINDS_IN_WORDS[config.data.kind]}"
@@ -297,7 +298,7 @@ class LabellingFamily(ExampleFamily):
         return {"batch_size": config.training.batch_size, "seed": config.training.seed}
 
 
-# --- what is said of an example: a class, several labels or a number ---
+# --- classes, label sets and numbers ---
 
 
 RARE_SHARE = 0.1
@@ -307,7 +308,7 @@ RARE_SHARE = 0.1
 def rare_class(counts: Mapping[str, int]) -> str | None:
     """Return the class with the fewest examples if it is rare, else None.
 
-    Of more than five classes, a class is rare if it has less than half of an equal share.
+    With more than five classes, a class is rare if it has less than half of an equal share.
     """
     rarest = min(counts, key=counts.__getitem__)
     return rarest if counts[rarest] < min(RARE_SHARE, 0.5 / len(counts)) * max(1, sum(counts.values())) else None
@@ -327,7 +328,7 @@ class ClassificationFamily(LabellingFamily):
         if count != 2:
             raise SettingError(f"training.choose_by average_precision is for two classes, but there are {count}")
         counts = Counter(corpus.parts["train"].labels)
-        positive = min(reversed(classes.names), key=counts.__getitem__)  # of equally large classes, the second
+        positive = min(reversed(classes.names), key=counts.__getitem__)  # if both are equally large, the second
         validation = corpus.parts.get("validation")
         if validation is not None and positive not in validation.labels:
             raise SettingError(f"training.choose_by average_precision needs a validation row of class '{positive}'")

@@ -1,4 +1,4 @@
-"""Language models, and what they share with masked ones: both read a corpus as one long row of tokens."""
+"""The family of language models, and the base class that it shares with masked language models."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -45,11 +45,11 @@ from glassformer.tasks.language_model import LanguageModelling, WindowTask
 from glassformer.text.tokenizer import Tokenizer
 
 MAX_SEARCHED_TOKENS = 2**20
-"""Tokens among which the beginnings of documents are looked for."""
+"""Number of tokens among which document starts are searched."""
 
 
 class StreamFamily(Family):
-    """What the families share that read a corpus as one long row of tokens."""
+    """Base class of the families that read a corpus as one long row of tokens."""
 
     noun = "window"
     primary, lower_is_better = "loss", True
@@ -77,7 +77,7 @@ class StreamFamily(Family):
         return Prepared(corpus=corpus, tokenizer=tokenizer, tokens=counts, task=task)
 
     def check_tokenizer(self, config: Config, tokenizer: Tokenizer) -> None:
-        """Refuse to read documents apart where nothing says where one begins."""
+        """Raise `SettingError` if documents are to be separated but the tokenizer has neither START nor END."""
         if config.data.documents_apart and tokenizer.start is None and tokenizer.end is None:
             raise SettingError("data.documents_apart needs a tokenizer with a START or END token")
 
@@ -86,7 +86,7 @@ class StreamFamily(Family):
 
     @abstractmethod
     def task_on(self, config: Config, parts: dict[str, Tokens], tokenizer: Tokenizer, context: int) -> WindowTask:
-        """The task on these parts; without a training part, one to evaluate with."""
+        """Return the task on these parts. Without a training part, it can only evaluate."""
 
     def whole_part(self, loaded: Loaded, options: requests.EvaluateOptions) -> TextPart:
         settings = options.settings(loaded.config)
@@ -104,13 +104,13 @@ class StreamFamily(Family):
         context = loaded.model.context
         say(f"windows of {context} tokens, {options.stride or context} apart")
         task: Any = self.task_on(loaded.config, {part.name: tokens}, loaded.tokenizer, context)
-        stride = {} if options.stride is None else {"stride": options.stride}  # which not all tasks know
+        stride = {} if options.stride is None else {"stride": options.stride}  # not all tasks take a stride
         return EvaluatedPart(loaded, part, tokens, task.evaluate(loaded.model, part.name, **stride))
 
     def held_out_examples(
         self, loaded: Any, prepared: Prepared, part: str, *, count: int, max_tokens: int, max_patches: int
     ) -> Iterator[requests.ModelInput]:
-        """The beginnings of documents, as far as they can be shown."""
+        """Yield the starts of documents, up to the maximum length."""
         task, tokenizer = prepared.task, loaded.tokenizer
         assert isinstance(task, WindowTask)
         longest = min(max_tokens, task.context)
@@ -128,7 +128,7 @@ class StreamFamily(Family):
 
 @dataclass(frozen=True, repr=False)
 class LoadedLanguageModel(Writer, Loaded):
-    """A language model: it writes."""
+    """A loaded language model."""
 
     tokenizer: Tokenizer
 
@@ -152,7 +152,7 @@ class LanguageFamily(StreamFamily):
     def own_model(self, config: Config, processor: Processor, own: OwnModel) -> OwnLanguageModel:
         """Return a user's own module, B×T tokens → B×T×V logits, as a language model."""
         vocab, context = processor.shape.vocab, config.model.context
-        if isinstance(own, OwnLanguageModel):  # that of a loaded run
+        if isinstance(own, OwnLanguageModel):  # the module of a loaded run
             return own
         model = OwnLanguageModel(make_own_model(own, vocab, vocab, config.training.seed), vocab=vocab, context=context)
         model.check_causal()
@@ -164,7 +164,7 @@ class LanguageFamily(StreamFamily):
 
     def training_sample(self, model: Any, processor: Processor, evaluation: Evaluation, step: int) -> str | None:
         tokenizer = processor.tokenizer
-        if tokenizer is None or tokenizer.start is None:  # samples begin with START
+        if tokenizer is None or tokenizer.start is None:  # samples start with START
             return None
         return Writer(model, tokenizer).generate(tokens=60, temperature=0.8, seed=step)
 
@@ -195,7 +195,7 @@ class LanguageFamily(StreamFamily):
 
 
 def tokens_input(loaded: Any, text: str, ids: list[int], **answers: Any) -> requests.ModelInput:
-    """Return a text of these tokens as an example. `answers`: fields of `ModelInput`."""
+    """Return the tokens of a text as an example. `answers`: further fields of `ModelInput`."""
     return requests.ModelInput(
         inputs=(torch.tensor([ids], device=device_of(loaded.model)),),
         text=text,
@@ -207,7 +207,7 @@ def tokens_input(loaded: Any, text: str, ids: list[int], **answers: Any) -> requ
 
 
 def window_settings(config: Config, tokenizer: Tokenizer, context: int) -> dict[str, Any]:
-    """What a task on windows of tokens takes from a configuration."""
+    """Return the arguments that tasks on windows of tokens take from a configuration."""
     training = config.training
     return {
         "context": context,
@@ -221,7 +221,7 @@ def window_settings(config: Config, tokenizer: Tokenizer, context: int) -> dict[
 
 
 def _chat(run: Run) -> tuple[str | None, dict[str, str]]:
-    """A run's chat template, if it has one, and the special tokens by the names that it has for them."""
+    """Return the chat template of a run, or None, and the special tokens by their names in the template."""
     path, specials = run.path / CHAT_TEMPLATE, run.card().get("specials", {})
     if not path.is_file():
         return None, {}

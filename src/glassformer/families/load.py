@@ -1,4 +1,4 @@
-"""A run that is there already: its model, with the best weights."""
+"""Load a run: its model with the best weights."""
 
 import os
 from dataclasses import replace
@@ -19,7 +19,7 @@ from glassformer.runs.run import CARD, Run
 from glassformer.training.device import choose_device, cpu_has_bf16
 
 MAX_UNCHECKED_LAYERS = 1000
-"""As many are built in no time, where they hold no numbers."""
+"""Number of layers that can always be built quickly on the meta device."""
 
 
 @check_arguments
@@ -33,10 +33,10 @@ def load(
     verify: bool = True,
     say: Say = say,
 ) -> Loaded:
-    """A run's best weights, its tokenizer and its settings; nothing outside the folder is needed.
+    """Load the best weights, the tokenizer and the settings of a run. Nothing outside the folder is needed.
 
-    But for a run of a person's own `model`, which must be given again. `precision`: fp32, bf16, or on a CPU int8, for
-    use and not for training. `verify`: check that weights, labels and settings are those of training.
+    A run of a user's own module needs that module as `model`. `precision` is fp32, bf16, or int8 on a CPU; only fp32
+    models can be trained. `verify`: check that weights, labels and settings have not changed since training.
     """
     run = run if isinstance(run, Run) else Run.open(run)
     config, place = run.config(), choose_device(device)
@@ -46,7 +46,7 @@ def load(
     processor = family.read_processor(run, config)
     for line in run.changed_parts():
         say_or_warn(line)
-    if parts_of(config) or config.model.encoder == OWN:  # a person's own code may need numbers to be built
+    if parts_of(config) or config.model.encoder == OWN:  # a user's module may not work on the meta device
         built = build_model(config, processor, model)
     else:
         _refuse_other_sizes(run, config, processor)
@@ -73,7 +73,7 @@ def _check_precision(precision: str, device: torch.device, config: Config) -> No
 
 
 def _refuse_other_sizes(run: Run, config: Config, processor: Processor) -> None:
-    """Before memory is taken: refuse a card that asks for another model than the file of weights holds."""
+    """Raise `RunError` if the card and the weights file disagree about the model, before memory is allocated."""
     shapes, file = run.weight_shapes(), str(run.weights_path)
     layers = max(config.model.layers, config.model.decoder_layers or 0)
     if layers > max(MAX_UNCHECKED_LAYERS, len(shapes)):
@@ -84,25 +84,25 @@ def _refuse_other_sizes(run: Run, config: Config, processor: Processor) -> None:
     except Misuse as error:
         raise RunError(f"{run.path / CARD} is damaged: {error}") from None
     except (RuntimeError, OverflowError, TypeError) as error:
-        if not is_overflow(error):  # a model of one's own that cannot be built without numbers
+        if not is_overflow(error):  # a user's brick that cannot be built on the meta device
             return
         raise RunError(f"{run.path / CARD} is damaged: it asks for sizes that no model has") from None
     refuse_misfit(built, shapes, file)
 
 
 def _load_again(path: str, device: str, own: OwnModel | None, precision: str = "fp32") -> Loaded:
-    """A loaded model in a process that may know nothing yet of what others were registered."""
+    """Load a run in a process that may not have loaded the plugins yet."""
     load_plugins()
     return load(path, device, model=own, precision=precision)
 
 
 def loaded_run(run: "str | os.PathLike[str] | Run | Loaded", device: str = "auto") -> Loaded:
-    """A run, loaded unless it is already."""
+    """Return a loaded run, which is loaded from its folder if necessary."""
     return run if isinstance(run, Loaded) else load(run, device)
 
 
 def opened_run(run: "str | os.PathLike[str] | Run | Loaded") -> Run:
-    """A run's folder, whether or not its model is loaded."""
+    """Return a run's folder, whether or not its model is loaded."""
     if isinstance(run, Loaded):
         return run.run
     return run if isinstance(run, Run) else Run.open(run)
@@ -111,14 +111,14 @@ def opened_run(run: "str | os.PathLike[str] | Run | Loaded") -> Run:
 def load_for(
     verb: str, run: "str | os.PathLike[str] | Run", device: str = "auto", *, precision: str = "fp32"
 ) -> Loaded:
-    """A run that a verb (generate, translate) can use, or one line that says what this one does."""
+    """Load a run for a command (generate, translate); raise `Misuse` if the run has another task."""
     folder = opened_run(run)
     refuse_other_verb(verb, folder)
     return load(folder, device, precision=precision)
 
 
 def refuse_other_verb(verb: str, run: Run) -> None:
-    """One line that says what a run does, where that is something else."""
+    """Raise `Misuse` if another command uses this run."""
     task = run.config().task
     if FAMILIES[task].verb != verb:
         what, instead = {"generate": "write"}.get(verb, verb), f"glassformer {FAMILIES[task].verb} {run.path} TEXT"

@@ -33,14 +33,14 @@ from glassformer.text.pipelines import MASK
 from glassformer.text.tokenizer import Tokenizer
 
 COMMON_MASK = "[MASK]"
-"""What others call it."""
+"""Common spelling of MASK in other libraries."""
 SHOWN_GUESSES = 5
 MAX_QUOTED_CHARS = 60
 
 
 @dataclass(frozen=True)
 class Guessed:
-    """A token that may stand where MASK does."""
+    """A candidate for a MASK."""
 
     token: str
     probability: float
@@ -49,12 +49,12 @@ class Guessed:
 
 @dataclass(frozen=True)
 class Filled:
-    """A text, and for each MASK in it the likeliest tokens, the likeliest first."""
+    """A text with the likeliest tokens for each MASK, the likeliest first."""
 
     text: str
     places: list[list[Guessed]]
     whole: str
-    """The text with the likeliest token at each place."""
+    """The text with the likeliest token at each MASK."""
 
     def to_dict(self) -> dict[str, Any]:
         places = [[asdict(guess) for guess in place] for place in self.places]
@@ -66,14 +66,14 @@ class Filled:
 
 
 def names_of(tokenizer: Tokenizer) -> list[str]:
-    """What is read as MASK: what it is called here, what others call it, and what this tokenizer does."""
+    """Return the spellings of MASK: glassformer's, the common one and the tokenizer's."""
     return list(dict.fromkeys([MASK, COMMON_MASK, tokenizer.token(_mask(tokenizer))]))
 
 
 def masked_ids(tokenizer: Tokenizer, text: str) -> list[int]:
-    """The ids of a text whose MASKs are read as such.
+    """Return the ids of a text in which every spelling of MASK is the mask token.
 
-    Where tokens hold the blank before them, the one before a MASK belongs to what it stands for.
+    If tokens include the space before them, the space before a MASK is part of the hidden token.
     """
     mask = _mask(tokenizer)
     pattern = "|".join(map(re.escape, names_of(tokenizer)))
@@ -86,7 +86,7 @@ def masked_ids(tokenizer: Tokenizer, text: str) -> list[int]:
 
 
 def framed_ids(tokenizer: Tokenizer, text: str, context: int) -> list[int]:
-    """The same as a model reads it; what does not fit is cut off, and said."""
+    """Return the ids of a text with the tokens that open and close it. A long text is cut, and the cut is reported."""
     before, after = list(tokenizer.roles.opening), list(tokenizer.roles.closing)
     ids, room = masked_ids(tokenizer, text), context - len(before) - len(after)
     requests.say_cut_text(len(ids), room)
@@ -97,7 +97,7 @@ def framed_ids(tokenizer: Tokenizer, text: str, context: int) -> list[int]:
 
 @torch.inference_mode()
 def fill(model: MaskedLanguageModel, tokenizer: Tokenizer, text: str, *, context: int, most: int) -> Filled:
-    """The likeliest tokens for every MASK of a text; `most` of them. Tokens that stand for no text are none."""
+    """Return the `most` likeliest tokens for each MASK of a text. Special tokens are never candidates."""
     if most < 1:
         raise Misuse(f"--top {most} must be at least 1")
     ids = framed_ids(tokenizer, text, context)
@@ -132,7 +132,7 @@ def _mask(tokenizer: Tokenizer) -> int:
 
 @dataclass(frozen=True, repr=False)
 class LoadedMasked(Loaded, Fills):
-    """A masked language model: it guesses what is missing."""
+    """A loaded masked language model."""
 
     model: MaskedLanguageModel
     tokenizer: Tokenizer
@@ -144,7 +144,7 @@ class LoadedMasked(Loaded, Fills):
     @check_arguments
     @takes_listener
     def fill(self, texts: str | Iterable[Any], *, most: int = SHOWN_GUESSES, say: Say = say) -> Filled | list[Filled]:
-        """The likeliest tokens for each `<mask>` of a text, or of each of several."""
+        """Predict the likeliest tokens for each `<mask>` of a text, or of each of several texts."""
         reader, context = reader_of(self, "fill"), self.config.model.context
         several = reader.texts(texts)
         filled = [fill(self.model, self.tokenizer, text, context=context, most=most) for text in several]
@@ -160,7 +160,7 @@ class MaskedFamily(StreamFamily):
     loaded_class = LoadedMasked
 
     def check_tokenizer(self, config: Config, tokenizer: Tokenizer) -> None:
-        """Refuse tokens among which none stands for what is to be guessed."""
+        """Raise `SettingError` if the tokenizer has no MASK."""
         if tokenizer.mask is None:
             source = config.tokenizer.file or config.model.from_run
             raise SettingError(f"the tokens of {source} have no {MASK}: glassformer tokenizer train DATA --mask")
@@ -177,7 +177,7 @@ class MaskedFamily(StreamFamily):
     def encode_example(
         self, loaded: LoadedMasked, example: requests.Example, *, target: str | None, beam: int
     ) -> requests.ModelInput:
-        """The example with MASK wherever the text says so."""
+        """Return a text as inputs, with the mask token at each MASK."""
         tokenizer, text = loaded.tokenizer, requests.check_text(example)
         ids = framed_ids(tokenizer, text, loaded.config.model.context)
         requests.say_unknown(tokenizer, ids)

@@ -1,6 +1,6 @@
-"""Data that a program holds in memory, written once as a file: all that reads a run's data again finds it there.
+"""Store data from memory in a file, so that later commands can read a run's data again.
 
-The file's folder is named by its digest, so the same data is always the same file, however many runs learn from it.
+The file's folder is named after its digest. The same data is always the same file, however many runs use it.
 """
 
 import functools
@@ -29,7 +29,7 @@ from glassformer.runs.folders import writing
 from glassformer.runs.run import CARD, RUNS
 
 FOLDER = "data"
-"""Where such files lie, beside the runs."""
+"""Name of the folder for such files, beside the runs."""
 WANTED = "texts, pairs (text, label) or (source, target), rows, a table, or arrays of images and labels"
 
 
@@ -37,7 +37,7 @@ Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 def takes_memory(verb: Verb) -> Verb:
-    """A verb whose first argument is data to learn from: it sees a path, whatever a program gives."""
+    """Decorate a function whose first argument is training data, so that it always gets a path."""
 
     @functools.wraps(verb)
     def taking(*given: Any, **more: Any) -> Any:
@@ -63,8 +63,10 @@ def takes_memory(verb: Verb) -> Verb:
 def data_file(
     data: Any, out: str | os.PathLike[str] | None, *, keep: bool = True, task: str | None = None
 ) -> Iterator[Path]:
-    """The path of data, or of the file that data in memory is written to. `out`: the folder that is to come beside it;
-    without `keep`, it is gone after this, as it is where no run came of it. An error names the data, not the file.
+    """Yield the path of the data, or of the file to which data in memory is written.
+
+    `out`: the run's folder, beside which the file is stored. The file is deleted at the end without `keep`, or if an
+    error occurred and no run uses it. Errors name the data, not the file.
     """
     if isinstance(data, os.PathLike):
         yield Path(os.fspath(data))
@@ -89,7 +91,7 @@ def data_file(
     finally:
         if is_new and not keep:
             path.unlink(missing_ok=True)
-            with suppress(OSError):  # others may lie there
+            with suppress(OSError):  # the folder may contain other data
                 path.parent.rmdir()
                 path.parent.parent.rmdir()
                 if not was_there:
@@ -97,19 +99,19 @@ def data_file(
 
 
 def _is_used(path: Path, out: str | os.PathLike[str] | None) -> bool:
-    """Whether a run beside it, or in `out`, has learned from it."""
+    """Return whether a run in `out` or beside the data has learned from it."""
     beside = path.parent.parent.parent
     cards = chain(beside.glob(f"*/{CARD}"), (beside if out is None else Path(out)).rglob(CARD))
     return any(path.parent.name in card.read_text(errors="replace") for card in cards)
 
 
 def _named(line: Any, path: Path, name: str) -> Any:
-    """What is said of a file, said of what it was written from."""
+    """Return a message in which the name of the data replaces the path of its file."""
     return line.replace(str(path.absolute()), name).replace(str(path), name) if isinstance(line, str) else line
 
 
 def _contents(data: Any, task: str | None) -> tuple[str, str, bytes]:
-    """What the data is called, the kind of file, and what is in it."""
+    """Return the name of the data, the extension of its file, and the contents of that file."""
     if (arrays := labelled_images(data)) is not None:
         packed = io.BytesIO()
         np.savez_compressed(packed, images=np.asarray(arrays[0]), labels=np.asarray(arrays[1]))
@@ -146,7 +148,7 @@ def _frame(data: Any, task: str | None) -> memory.Frame:
 
 
 def _odd_row(rows: Sequence[Any]) -> str:
-    """Return a description of the first row that is of no kind, or of another kind than the first."""
+    """Return a description of the first row that has no known kind, or another kind than the first row."""
     if len(rows) == 2 and all(isinstance(row, list) and len(row) != 2 for row in rows):
         return "holds two lists: give list(zip(texts, labels))"
     kinds = [[isinstance(row, str), isinstance(row, Mapping), memory.is_pair(row)] for row in rows]
@@ -157,5 +159,5 @@ def _odd_row(rows: Sequence[Any]) -> str:
 
 
 def _are_texts(values: Sequence[Any]) -> bool:
-    """Whether they are texts to write, and not labels: too many to be classes."""
+    """Return whether values are texts to generate rather than labels: strings with too many values to be classes."""
     return all(isinstance(value, str) for value in values) and len(set(values)) > 1 and not are_few(values)

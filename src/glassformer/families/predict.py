@@ -1,4 +1,4 @@
-"""What a trained model says of an example, and what it reads of one."""
+"""Prepare examples for a predictor, and return its predictions with remarks about unusual inputs."""
 
 import json
 import re
@@ -34,13 +34,15 @@ from glassformer.tasks.answers import Answers, Labels, Scale
 from glassformer.tasks.labelling import fast_tokens, score
 
 MAX_SHOWN_LABELS = 12
-"""Labels that a notebook shows of a prediction."""
+"""Maximum number of labels that a notebook shows for a prediction."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says of an example: the likeliest label with the probability of each, all labels that are likelier
-    than not, or a number.
+    """Prediction for an example: a class, a set of labels, or a number.
+
+    A class is the likeliest label, with the probability of each. A set contains all labels whose probability is above
+    the threshold.
     """
 
     text: str
@@ -48,11 +50,11 @@ class Prediction:
     probabilities: dict[str, float] | None = None
     value: float | None = None
     noun: str = "text"
-    """What the example is called."""
+    """Name of one example."""
     labels: list[str] | None = None
-    """Where several may be true at once."""
+    """Predicted labels if several may apply, else None."""
     unknown_tokens: float | None = None
-    """The share of the text's tokens that the run does not know; None if it reads no text."""
+    """Share of the text's tokens that the run does not know; None if it reads no text."""
     outside_range: tuple[str, ...] = ()
     """Columns whose number is outside the training range."""
     unseen_categories: tuple[str, ...] = ()
@@ -62,13 +64,13 @@ class Prediction:
     def unknown_text(self) -> bool:
         """Whether the run knows no token of the text.
 
-        A run that reads nothing else gives every such text the same answer.
+        A run that reads nothing else returns the same answer for every such text.
         """
         return self.unknown_tokens == 1.0
 
     @property
     def marks(self) -> dict[str, Any]:
-        """The input's deviations from the training data, as JSON has them; empty if there are none."""
+        """Deviations of the input from the training data, JSON-serialisable; empty if there are none."""
         marks: dict[str, Any] = {"unknown_text": True} if self.unknown_text else {}
         marks |= {"unknown_tokens": self.unknown_tokens} if self.unknown_tokens else {}
         columns = {"outside_range": self.outside_range, "unseen_categories": self.unseen_categories}
@@ -76,7 +78,7 @@ class Prediction:
 
     @property
     def probability(self) -> float | None:
-        """The probability of the label."""
+        """Probability of the label; None for a set of labels or a number."""
         return None if self.probabilities is None or self.label is None else max(self.probabilities.values())
 
     def to_dict(self) -> dict[str, Any]:
@@ -87,7 +89,7 @@ class Prediction:
         return {self.noun: self.text, **fields, **known, **self.marks}
 
     def _repr_html_(self) -> str:
-        """What is said, and how likely the likeliest are."""
+        """Return the prediction and the likeliest labels as HTML."""
         if self.probabilities is None:
             return facts({self.noun: self.text, "value": self.value})
         said = self.label if self.labels is None else ", ".join(self.labels) or "(none)"
@@ -108,7 +110,7 @@ def predict_inputs(model: nn.Module, answers: Answers, inputs: Inputs) -> list[P
 
 
 def _answers(answers: Answers, scores: Tensor) -> list[dict[str, Any]]:
-    """Return the fields of a `Prediction` that each row of scores stands for."""
+    """Return the fields of a `Prediction` for each row of scores."""
     if isinstance(answers, Scale):
         return [{"value": value} for value in answers.values(scores).tolist()]
     shares = answers.probabilities(scores.double()).tolist()
@@ -119,7 +121,7 @@ def _answers(answers: Answers, scores: Tensor) -> list[dict[str, Any]]:
 
 
 def _marks(inputs: Inputs) -> list[dict[str, Any]]:
-    """Deviations of each example from the training data."""
+    """Return the deviations of each example from the training data."""
     marks: list[dict[str, Any]] = [{} for _ in range(len(inputs))]
     if (texts := texts_in(inputs)) is not None:
         marks = [{"unknown_tokens": share} for share in texts.unknown_tokens.tolist()]
@@ -131,7 +133,7 @@ def _marks(inputs: Inputs) -> list[dict[str, Any]]:
 
 
 def inputs_of(features: Features, config: Config, part: Labelled, remark: Say = say) -> Inputs:
-    """A part without labels as the model reads it. `say` is told what is cut, `remark` what is odd about values."""
+    """Return a part without labels as inputs. Report cut texts to `say`, and unusual values to `remark`."""
     notes = InputNotes()
     inputs = notes.read(features, part)
     notes.tell(config, remark)
@@ -197,15 +199,15 @@ def add_to(counts: dict[str, int], name: str, number: int) -> None:
 
 @dataclass
 class InputNotes:
-    """What is to be said of inputs that are read part by part: told once, when all are read."""
+    """Remarks about inputs that are read part by part, reported once at the end."""
 
     cut: int = 0
     counts: InputCounts = field(default_factory=InputCounts)
     remarks: dict[str, list[str]] = field(default_factory=dict)
-    """What is odd about values; those lines together that differ in their numbers alone."""
+    """Remarks about values, by their text without numbers, so that similar remarks are grouped."""
 
     def read(self, features: Features, part: Labelled) -> Inputs:
-        """A part without labels as a model reads it."""
+        """Return a part without labels as inputs, and note what is unusual about it."""
         inputs = features.inputs(part, np.zeros(len(part), np.int64))
         self.note(inputs)
         return inputs
@@ -222,7 +224,7 @@ class InputNotes:
         self.remarks.setdefault(re.sub(r"\d[\d,]*", "", line), []).append(line)
 
     def tell(self, config: Config, remark: Say = say) -> None:
-        """`say` is told what is cut, `remark` what is odd about values."""
+        """Report cut texts to `say`, and unusual values to `remark`."""
         texts, unknown = self.counts.texts, self.counts.unknown_texts
         say_cut(self.cut, texts, config.model.context)
         if unknown:
@@ -235,7 +237,7 @@ class InputNotes:
 
 
 def pieces_of(part: Labelled) -> Iterator[Labelled]:
-    """A part in pieces of a few rows."""
+    """Yield a part in pieces of at most `ROWS_AT_ONCE` rows."""
     for first in range(0, len(part), ROWS_AT_ONCE):
         yield part.select(part.name, list(range(first, min(len(part), first + ROWS_AT_ONCE))))
 
@@ -243,7 +245,7 @@ def pieces_of(part: Labelled) -> Iterator[Labelled]:
 def part_of(features: Features, config: Config, examples: Sequence[Any] | Table, remark: Say | None = None) -> Labelled:
     """Return examples (texts, files, pixels, rows) as a part without labels.
 
-    `say` hears of resized images, `remark` (unset: `say`) of columns that the run does not read.
+    Report resized images to `say`, and columns that the run does not read to `remark` (default: `say`).
     """
     if isinstance(examples, Table):
         return rows_of(features, config, examples, list(range(len(examples))))
@@ -265,13 +267,13 @@ def part_of(features: Features, config: Config, examples: Sequence[Any] | Table,
 
 
 def rows_of(features: Features, config: Config, table: Table, rows: list[int]) -> Labelled:
-    """Rows of a table as a part without labels."""
+    """Return rows of a table as a part without labels."""
     table = spelled_with(table, read_decimals(features))
     return rows_as_part(table, needed(features, config, table), as_learned(features, config.data), rows)
 
 
 def _images(features: ImageFeatures, images: Sequence[Any]) -> Labelled:
-    """`images`: files, or pixels."""
+    """Return images as a part without labels. `images`: file names or arrays of pixels."""
     files = [f"image {place}" if isinstance(one, np.ndarray) else str(one) for place, one in enumerate(images)]
     pixels, resized = [], 0
     for file, image in zip(files, images, strict=True):
@@ -289,7 +291,7 @@ def _images(features: ImageFeatures, images: Sequence[Any]) -> Labelled:
 
 
 def _row(example: Example, config: Config, features: Features) -> dict[str, str]:
-    """A row's values as text."""
+    """Return the values of a row as text. A string is read as JSON."""
     value: Any = example
     if isinstance(example, str):
         try:
@@ -304,11 +306,11 @@ def _row(example: Example, config: Config, features: Features) -> dict[str, str]
     return {str(name): cell_text(cell, {}, decimals.get(str(name), POINT)) for name, cell in value.items()}
 
 
-# --- what is read of examples ---
+# --- inputs by kind ---
 
 
 def texts_in(inputs: Inputs) -> Examples | None:
-    """The texts among what a model reads of examples, if there are any."""
+    """Return the text inputs, or None."""
     if isinstance(inputs, MixedInputs):
         return inputs.text
     return inputs if isinstance(inputs, Examples) else None
@@ -330,7 +332,7 @@ def images_in(inputs: Inputs) -> ImageInputs | None:
 
 
 def say_read(features: Features, parts: Mapping[str, Inputs]) -> None:
-    """What is read of examples that are more than texts, and what is odd about them."""
+    """Report the columns that are read, and unusual values in each part."""
     say(f"read: {features.words}")
     for remark in features.remarks:
         say(remark)

@@ -1,4 +1,4 @@
-"""What the data is for: from the settings that a person gave to a whole configuration."""
+"""Recognise the task that data is for, and complete a user's settings."""
 
 import contextlib
 from collections.abc import Mapping
@@ -32,10 +32,10 @@ from glassformer.text.vectors import vectors_width
 
 
 def infer_config(file: Mapping[str, Any], flags: Mapping[str, Any]) -> Recognition:
-    """The whole configuration: what the settings leave open, what the data looks like decides.
+    """Return the complete configuration, with settings inferred from the data where the user left them open.
 
-    A task that is asked for recognises its own data; else images, pairs of texts and labels are looked for in this
-    order, and what has none of these is a text.
+    A requested task recognises its own data. Otherwise images, pairs of texts and labels are searched for in this
+    order, and all other data is text.
     """
     request = ConfigRequest(file, flags)
     if request.task is not None:
@@ -45,7 +45,7 @@ def infer_config(file: Mapping[str, Any], flags: Mapping[str, Any]) -> Recogniti
 
 
 def _with_own_parts(request: ConfigRequest) -> ConfigRequest:
-    """What a data set of the hub holds out itself becomes settings."""
+    """Add the parts that a Hugging Face data set defines itself to the settings."""
     path = request.path
     if path is None or not is_hub(path) or find(path) is not None:
         return request
@@ -56,7 +56,7 @@ def _with_own_parts(request: ConfigRequest) -> ConfigRequest:
 
 
 def recognise_images(request: ConfigRequest) -> Recognition | None:
-    """Folders or arrays of images, each with a class."""
+    """Recognise folders or arrays of images, each image with a class; None if the data has no images."""
     path = request.path
     if path is None or not holds_pictures(path):
         return None
@@ -73,13 +73,16 @@ def recognise_images(request: ConfigRequest) -> Recognition | None:
 
 
 def recognise_table(request: ConfigRequest) -> Recognition | None:
-    """A table with a column of labels or numbers; where it has none, its texts are for a language model."""
+    """Recognise a table with a column of labels or numbers. Without one, its texts are for a language model.
+
+    Return None if the data is not a table and no task is requested.
+    """
     path, settings = request.path, request.data
     if path is None or not holds_table(path):
         if path is not None and request.task is not None:
             raise DataError(f"{path} is not a table, but {request.task} needs columns (.csv, .tsv, .jsonl, .parquet)")
         return None
-    table = read_table(path, settings, most=SAMPLE_ROWS)  # a corpus may be too large to hold
+    table = read_table(path, settings, most=SAMPLE_ROWS)  # a corpus may be too large for memory
     has_more = len(table) == SAMPLE_ROWS
     if has_more and (request.task is not None or may_hold_labels(table, settings)):
         table = read_table(path, settings)
@@ -97,7 +100,7 @@ def recognise_table(request: ConfigRequest) -> Recognition | None:
     if request.finetuning is not None and columns.label_kind is None:
         facts["task"] = request.finetuning.task
     config = request.resolve(facts, rows=len(table))
-    if config.data.all_columns:  # a run names the columns that it read
+    if config.data.all_columns:  # the run's settings name the columns that it reads
         config = replace(config, data=replace(config.data, extra_columns=facts["data.extra_columns"]))
     if presets.reads_stream(config.task):
         return Recognition(resolve.that_writes(config))
@@ -107,8 +110,10 @@ def recognise_table(request: ConfigRequest) -> Recognition | None:
 
 
 def _columns(table: Table, request: ConfigRequest) -> Columns:
-    """What each column is for. A model that reads no texts takes a table for its other columns, if it has any, and one
-    that reads no tables any text there is.
+    """Return the role of each column.
+
+    A model that reads no text uses the other columns of a table, if there are any. A model that reads no columns uses
+    any column of texts.
     """
     said, kind = request.settings, presets.label_kind_of(request.task)
     reads = encoder_info(said.get("model.encoder", ModelSettings.encoder)).reads
@@ -119,7 +124,7 @@ def _columns(table: Table, request: ConfigRequest) -> Columns:
 
 
 def _check_kind(request: ConfigRequest, columns: Columns, name: str) -> None:
-    """Refuse a kind of examples that was asked for and is not there."""
+    """Raise `SettingError` if the user asked for another kind of examples than the data has."""
     kind = request.settings.get("data.kind")
     if kind not in (None, columns.kind):
         held = resolve.KINDS_IN_WORDS[columns.kind]
@@ -139,7 +144,7 @@ class PairTable:
 
 
 def recognise_pairs(request: ConfigRequest) -> Recognition | None:
-    """Two columns of texts, two files line by line, or a translation memory."""
+    """Recognise two columns of texts, two files with matching lines, or a translation memory; None without pairs."""
     pairs = find_pairs(request.data, asked=request.task is not None)
     if pairs is None:
         return None
@@ -155,12 +160,15 @@ def recognise_pairs(request: ConfigRequest) -> Recognition | None:
 
 
 def is_read_apart(settings: DataSettings) -> bool:
-    """Whether pairs come from two files, or from a translation memory: then their columns need no names."""
+    """Return whether pairs come from two files or from a translation memory, whose columns need no names."""
     return settings.source_file is not None or (settings.path is not None and is_tmx(settings.path))
 
 
 def find_pairs(settings: DataSettings, *, asked: bool) -> PairTable | None:
-    """Pairs to translate, where that is asked for or plainly what is there."""
+    """Return pairs to translate; None if there are none and the user has not asked for them.
+
+    `asked`: the user asked for translation, so that missing pairs are an error.
+    """
     if settings.source_file is not None:
         table = read_aligned(settings.source_file, str(settings.target_file), settings.encoding)
         return PairTable(table, "source", "target")
@@ -185,7 +193,7 @@ def find_pairs(settings: DataSettings, *, asked: bool) -> PairTable | None:
 
 
 def pairs_of(data: DataSettings, table: Table | None = None) -> PairTable:
-    """Pairs to translate. `table`: where it has been read already."""
+    """Return pairs to translate. `table`: the table if it has been read already."""
     if table is not None:
         named = ("source", "target") if is_read_apart(data) else (data.source, data.target)
         return PairTable(table, str(named[0]), str(named[1]))
@@ -199,34 +207,34 @@ def pairs_of(data: DataSettings, table: Table | None = None) -> PairTable:
 
 
 def recognise_text(request: ConfigRequest) -> Recognition:
-    """A text is what a language model learns, or what the run that it starts from has learned."""
+    """Recognise text: for the task of the source run when fine-tuning, else for the default task."""
     task = request.task or (None if request.finetuning is None else request.finetuning.task)
     return Recognition(resolve.that_writes(request.resolve({"task": task})))
 
 
-# --- settings as a person gives them ---
+# --- settings from the user ---
 
 
 RUNS = {"model.from_run": "--from", "model.decoder_from": "--decoder-from"}
-"""The settings that name a run to begin from, and their flags."""
+"""Settings that name a run to initialise from, with their flags."""
 
 
 def file_settings(path: str | Path | None) -> dict[str, Any]:
-    """The settings of a file by dotted key, with paths that lead from anywhere; none, if there is no file."""
+    """Return the settings of a file by dotted key, with absolute paths; empty without a file."""
     settings = resolve.flatten(resolve.read_config(path) if path else {})
     return {key: whole_path(key, value) for key, value in settings.items()}
 
 
 def flag_settings(data: str | Path | None, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that a person gave by dotted key, `data` among them, with paths that lead from anywhere."""
+    """Return the user's settings by dotted key, including `data`, with absolute paths."""
     check_type("data", data, str | Path | None)
     flags = {**resolve.flatten(settings), **({} if data is None else {"data.path": str(data)})}
-    resolve.check_ranges(flags)  # before anything is read
+    resolve.check_ranges(flags)  # before any data is read
     return {key: whole_path(key, value) for key, value in flags.items()}
 
 
 def with_vectors(said: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
-    """Pretrained word vectors bring their own width."""
+    """Set the embedding width to the width of the pretrained word vectors, unless it is set."""
     path = said.get("model.vectors")
     if path is None or said.get("model.embed_width") is not None:
         return flags
@@ -234,7 +242,7 @@ def with_vectors(said: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
 
 
 def whole_path(key: str, value: Any) -> Any:
-    """Paths as they lead from anywhere on this machine, so that `evaluate` finds the data again."""
+    """Return the absolute path of a setting that is a path, so that `evaluate` finds the data again from any folder."""
     if key in resolve.DATA_PATHS and isinstance(value, str) and is_several(value):
         return join_paths(Path(part).expanduser().absolute() for part in value.split(BETWEEN_FILES))
     if key in resolve.DATA_PATHS and isinstance(value, str) and is_hub(value) and not Path(value).exists():

@@ -1,4 +1,4 @@
-"""What is asked of a family: to complete a configuration, to evaluate a run, to read an example."""
+"""Requests to a family: complete a configuration, evaluate a run, or read an example."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,23 +28,23 @@ NO_DATA = "no data: name a text file, a folder, a table, or an embedded data set
 
 
 class Recognition(NamedTuple):
-    """What the data turned out to be for."""
+    """The configuration for some data, with the rows that were read to recognise it."""
 
     config: Config
     rows: Any = None
-    """The table, pairs or images, where they had to be read."""
+    """The table, pairs or images, if they had to be read."""
 
 
 @dataclass(frozen=True)
 class ConfigRequest:
-    """Settings as a person gave them, to be completed by what the data looks like."""
+    """A user's settings, to be completed with settings inferred from the data."""
 
     file: Mapping[str, Any]
     flags: Mapping[str, Any]
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """File and flags by dotted key; flags win."""
+        """Settings of file and flags by dotted key; flags win."""
         return {**flatten(self.file), **flatten(self.flags)}
 
     @property
@@ -62,7 +62,7 @@ class ConfigRequest:
 
     @cached_property
     def finetuning(self) -> Finetuning | None:
-        """The runs that it starts from."""
+        """Runs whose weights training starts from; None for a new model."""
         return Finetuning.of(self.settings)
 
     @property
@@ -72,7 +72,7 @@ class ConfigRequest:
 
     @cached_property
     def starts(self) -> Mapping[str, Any]:
-        """Defaults of an embedded data set."""
+        """Default settings of an embedded data set; empty for other data."""
         is_embedded = self.path is not None and find(self.path, several=True) is None
         return open_dataset(str(self.path)).settings if is_embedded else {}
 
@@ -88,7 +88,7 @@ class ConfigRequest:
 
 
 class EvaluateArguments(TypedDict, total=False):
-    """Arguments of `evaluate` and `errors`: the fields of `EvaluateOptions` beside the data."""
+    """Arguments of `evaluate` and `errors`: the fields of `EvaluateOptions` except the data."""
 
     part: str | None
     stride: int | None
@@ -101,10 +101,10 @@ class EvaluateArguments(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateOptions:
-    """What to evaluate on, and how."""
+    """Data to evaluate on, and options of the evaluation."""
 
     data: Any = None
-    """A path, the name of a data set, or what a program holds: a table, a list."""
+    """Path, name of a data set, or data in memory such as a table or a list; None for the run's own data."""
     part: str | None = None
     stride: int | None = None
     beam: int | None = None
@@ -116,11 +116,11 @@ class EvaluateOptions:
 
     @property
     def other_data(self) -> bool:
-        """Whether it is data that the run may not know."""
+        """Whether the options name other data than the run's own."""
         return self.data is not None or not self.reading.keys().isdisjoint(("source_file", "target_file"))
 
     def refuse_search(self) -> None:
-        """Refuse options that only runs of translation have."""
+        """Raise `Misuse` for options that only runs of translation have."""
         for name in ("beam", "length_penalty", "lowercase", "bleu_tokenizer", "source_file", "target_file"):
             if name in self.reading or getattr(self, name, None) not in (None, False):
                 raise Misuse(f"{flag_of(name)} is for runs that translate")
@@ -130,68 +130,70 @@ class EvaluateOptions:
             raise Misuse("--stride is for language models that write")
 
     def settings(self, config: Config) -> DataSettings:
-        """How the data is read: as the run's was, but for what is said."""
+        """Return the data settings: those of the run, with the changes in these options."""
         if not self.other_data:
             return config.data
         path = self.data if self.data is None or isinstance(self.data, str) else held_name(self.data)
         place = {"path": path, "source_file": None, "target_file": None}
         settings = replace(config.data, **{**place, **self.reading})
-        if is_tmx(path or "") and not is_tmx(config.data.path or ""):  # no columns: languages
+        if is_tmx(path or "") and not is_tmx(config.data.path or ""):  # has languages, no columns
             return replace(settings, source=self.reading.get("source"), target=self.reading.get("target"))
         return settings
 
 
 Example = str | Mapping[str, Any]
-"""A text, an image's file, or the values of a row by the names of their columns (as JSON, too)."""
+"""A text, an image file, or the values of a row by column name (a mapping, or JSON)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelInput:
-    """One example. `model(*inputs)` computes it, as a batch of one."""
+    """One example as a batch of one; call the model with `model(*inputs)`."""
 
     inputs: tuple[Tensor | None, ...]
     text: str
     tokens: list[str]
-    """A name for every vector that the encoder reads; of a translator, that of the source."""
+    """Name of each vector that the encoder reads; for a translator, the source tokens."""
     ids: list[int]
-    """The words among them, START and END included."""
+    """Ids of the words among the tokens, including START and END."""
     words: range
-    """Where these stand among the tokens."""
+    """Positions of the words among the tokens."""
     written: list[str] | None = None
-    """The tokens after which a translator writes, START first."""
+    """Decoder inputs of a translator, starting with START; None for other models."""
     answers: list[str] | None = None
-    """What follows each: the next token of a text ("" after the last), or what a translator writes, END last. Of a
-    masked model what stands there ("": MASK).
-    """
+    """The token to predict at each position. For a language model, the next token ("" after the last); for a
+    translator, the target tokens up to END. For a masked model, the token at each position ("" at a MASK)."""
     answer_ids: list[int] | None = None
-    """The same as ids; of a text one fewer, for nothing follows its last token."""
+    """Ids of the answers. A language model has one fewer, because no token follows the last."""
     stand: list[int | None] | None = None
-    """Of a masked model: the id at each place, None where MASK stands, or what it is never asked for: START, END."""
+    """Id at each position for a masked model; None at positions that are never predicted: MASK, START and END."""
     output: str = ""
-    """What a translator writes."""
+    """Translation; empty for other models."""
     columns: tuple[str, ...] = ()
-    """The columns of a table's row: its numbers, then its categories."""
+    """Columns of a table's row: numbers first, then categories."""
     pixels: NDArray[np.uint8] | None = None
     grid: tuple[int, int] | None = None
-    """Rows and columns of an image's patches, which stand row by row at `patches`."""
+    """Rows and columns of an image's patches, stored row by row at `patches`."""
     patches: range | None = None
 
     @property
     def follows(self) -> list[int | None]:
-        """The id after each token that something is written after, or where one is guessed; None: nobody knows."""
+        """Id to predict at each position; None where no token follows or none is predicted."""
         if self.stand is not None:
             return self.stand
         return [*(self.answer_ids or []), *([] if self.written else [None])]
 
     @property
     def sides(self) -> dict[str, tuple[Sequence[str], Sequence[str]]]:
-        """The tokens that look and those looked at, by stack of attention."""
+        """Query tokens and key tokens of each attention stack."""
         read, written = (self.tokens, self.tokens), (self.written or [], self.written or [])
         return {"self": read, "source": read, "target": written, "cross": (self.answers or [], self.tokens)}
 
     @property
     def square(self) -> tuple[int, int] | None:
-        """How an example that is nothing but an image is cut: into patches, or into pixels where it is one vector."""
+        """Grid of an example that is only an image: its patches, or its pixels if the image is one vector.
+
+        None for other examples.
+        """
         if self.pixels is None or self.columns or self.ids:
             return None
         height, width = self.pixels.shape[:2]
@@ -199,27 +201,27 @@ class ModelInput:
 
     @property
     def parts(self) -> Sequence[str]:
-        """What a model can do without: a name for each token, or for each column or pixel of what is one vector."""
+        """Names of the parts that can be removed from the input: tokens, image cells, or columns of a row."""
         if self.square is not None:
             return [f"{row},{column}" for row in range(self.square[0]) for column in range(self.square[1])]
         return self.columns if len(self.tokens) == 1 and self.columns else self.tokens
 
 
 def say_unknown(tokenizer: Tokenizer, ids: list[int]) -> None:
-    """How many tokens of a text, or of several, the model does not know, if there are any."""
+    """Report the number of tokens that are unknown to the model, if there are any."""
     if tokenizer.unk is not None and (unknown := ids.count(tokenizer.unk)):
         say(f"{unknown:,} token{'s are' if unknown > 1 else ' is'} unknown to this model")
 
 
 def say_cut_text(length: int, room: int) -> None:
-    """Report a text that is cut because it is longer than the model reads."""
+    """Report that a text is cut because it is longer than `room` tokens."""
     if length > room:
         say(f"the text is {length:,} tokens long and cut after {room:,}: no more fit")
 
 
 @dataclass(frozen=True)
 class Embedded:
-    """A text as a vector, and where asked for its tokens, each with a vector of its own."""
+    """A text with its vector; on request, also its tokens with their vectors."""
 
     text: str
     vector: NDArray[np.float32]
@@ -228,7 +230,7 @@ class Embedded:
 
 
 def random_tokens(vocab: int, generator: Generator, max_tokens: int) -> torch.Tensor:
-    """The ids of a text of half as many tokens or more, drawn evenly."""
+    """Return uniformly random ids, 1×T, with T from half of `max_tokens` to `max_tokens`."""
     length = int(torch.randint(1 + max_tokens // 2, max_tokens + 1, (), generator=generator))
     return torch.randint(vocab, (1, length), generator=generator)
 
@@ -240,7 +242,7 @@ def check_text(example: Example) -> str:
 
 
 def evenly_chosen(places: NDArray[np.int64], count: int) -> list[int]:
-    """`count` of the places at most, the first and the last among them."""
+    """Return at most `count` evenly spaced places, including the first and the last."""
     if not len(places):
         return []
     return places[np.unique(np.linspace(0, len(places) - 1, count).round().astype(np.int64))].tolist()

@@ -1,4 +1,4 @@
-"""Going on with a run: what may change, and where it stands."""
+"""Resume a run: settings that may change, and the checkpoint to continue from."""
 
 from typing import Any
 
@@ -13,9 +13,9 @@ from glassformer.training.schedule import total_steps
 
 
 def resumed_config(run: Run, flags: dict[str, Any], *, may_change: bool = True) -> Config:
-    """Return the run's own settings with those that may change: budgets, data paths and, if it `may_change`, training.
+    """Return the run's settings with the allowed changes: budgets, data paths and, if `may_change`, training settings.
 
-    The fingerprint tells whether data at another path is the same.
+    The fingerprint shows whether data at another path is the same data.
     """
     if "imported" in run.card():
         raise Misuse(f"{run.path} was imported and never trained here: train DATA --from {run.path} starts from it")
@@ -34,13 +34,17 @@ def resumed_config(run: Run, flags: dict[str, Any], *, may_change: bool = True) 
 
 
 def same_settings(one: Config, other: Config) -> bool:
-    """Whether two runs' settings are the same, wherever their data lies."""
+    """Return whether the settings of two runs are equal, apart from the paths of their data."""
     first, second = (flatten(config.to_dict()) for config in (one, other))
     return all(first[key] == second[key] for key in first if key not in DATA_PATHS)
 
 
 def snapshot_to_resume(run: Run, config: Config, prepared: Prepared, *, same: bool = False) -> Snapshot | None:
-    """Where the run stands, if there is something left to do. `same`: nothing else was asked for, only its papers."""
+    """Return the checkpoint to continue from; None to start again from the first step.
+
+    Raise `Misuse` if there is nothing left to do. `same`: the settings are unchanged, so that a finished run only
+    writes its reports again.
+    """
     finished = run.card().get("status") in DONE
     found = run.newest_checkpoint()
     if found is None:

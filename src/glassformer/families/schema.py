@@ -35,7 +35,7 @@ def schema_of(config: Config, features: Features | None, data: DataSettings | No
 
 
 def image_column(features: Features | None, data: DataSettings) -> str | None:
-    """Return the column with the names of image files that a run reads beside other columns."""
+    """Return the column of image file names that a run reads together with other columns, or None."""
     return data.image if isinstance(features, MixedFeatures) and features.image is not None else None
 
 
@@ -48,7 +48,7 @@ def needed(features: Features, config: Config, table: Table) -> Columns:
 
 
 def as_learned(features: Features, settings: DataSettings) -> DataSettings:
-    """Return reading options for the data of a run: its columns, and its image size."""
+    """Return data settings with the columns and the image size of the run."""
     changes: dict[str, Any] = {"extra_columns": ",".join(read_columns(features)) or None}
     if isinstance(features, MixedFeatures) and features.image is not None:
         changes["image_size"] = "x".join(map(str, features.image.size))
@@ -56,28 +56,28 @@ def as_learned(features: Features, settings: DataSettings) -> DataSettings:
 
 
 def read_columns(features: Features | None) -> tuple[str, ...]:
-    """The number, category and date columns that a run reads."""
+    """Return the names of the number, category and date columns that a run reads."""
     table = table_in(features)
     return () if table is None else table.columns
 
 
 def read_decimals(features: Features | None) -> dict[str, str]:
-    """The decimal signs of the number columns that a run reads."""
+    """Return the decimal sign of each number column that a run reads."""
     table = table_in(features)
     return {} if table is None else table.decimals
 
 
 def table_in(features: Features | None) -> TableFeatures | None:
-    """How a run reads columns of numbers, categories and dates, if it does."""
+    """Return the features of number, category and date columns; None if the run reads no such columns."""
     table = features.table if isinstance(features, MixedFeatures) else features
     return table if isinstance(table, TableFeatures) else None
 
 
-# --- what a program holds in memory ---
+# --- data in memory ---
 
 
 def reader_of(loaded: Any, verb: str, settings: DataSettings | None = None) -> MemoryReader:
-    """How a run reads what a program holds. `settings`: of the data, where they differ from the run's."""
+    """Return the reader for data in memory. `settings`: data settings if they differ from the run's."""
     data: DataSettings = settings or loaded.config.data
     schema = loaded.family.schema(loaded, data)
     if loaded.family.has_decoder:
@@ -88,14 +88,14 @@ def reader_of(loaded: Any, verb: str, settings: DataSettings | None = None) -> M
 
 
 def arrays_of(features: Features | None) -> ArrayReader | None:
-    """How a run of images reads arrays of pixels."""
+    """Return the reader for arrays of pixels; None if the run does not read images alone."""
     if not isinstance(features, ImageFeatures):
         return None
     return ArrayReader(features.size, len(features.mean), features.top)
 
 
 def learned_decimals(loaded: Any, label: str | None) -> dict[str, str]:
-    """The decimal signs with which a run learned its columns of numbers, and its label if that is one."""
+    """Return the decimal sign of each number column that the run learned from, including its label."""
     of_label = {} if label is None else {label: getattr(loaded.answers, "decimal", POINT)}
     return {**read_decimals(loaded.features), **of_label}
 
@@ -106,7 +106,7 @@ def _categories(features: Features | None) -> dict[str, Collection[str]]:
 
 
 def labelled_table(loaded: Any, data: Any, settings: DataSettings) -> tuple[Table, DataSettings, list[str]]:
-    """Return the columns of a table that a run reads, with its labels; how to read it; and the names of all columns.
+    """Return the columns of a table that a run reads, with the labels; the data settings; and all column names.
 
     The settings name the text column as it is called in this table.
     """
@@ -124,7 +124,7 @@ def labelled_table(loaded: Any, data: Any, settings: DataSettings) -> tuple[Tabl
 
 
 def labelled_pictures(loaded: Any, data: Any) -> Pictures:
-    """Images to evaluate a run on, with their labels: a folder, a file, or arrays."""
+    """Return labelled images to evaluate a run on. `data`: a folder, a file, or arrays (images, labels)."""
     if isinstance(data, str):
         return read_pictures(data, loaded.features.size)
     reader, arrays = arrays_of(loaded.features), labelled_images(data)

@@ -1,4 +1,4 @@
-"""Translators: one model reads a text, another writes it another way."""
+"""The family of translators, which read a source text and generate a target text."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,18 +38,18 @@ from glassformer.tasks.translation import Translating, bleu_with
 from glassformer.text.tokenizer import Tokenizer
 
 TOO_LONG = "longer than the context (--data.too_long cut scores them)"
-"""Reason why a pair is skipped."""
+"""Reason for skipping a pair."""
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A translation, and the score by which it is ranked."""
+    """A translation with the score by which it is ranked."""
 
     text: str
     score: float
-    """The sum of its tokens' log-probabilities over their number to the power of the length penalty."""
+    """Sum of the tokens' log-probabilities, divided by their number to the power of the length penalty."""
     ids: list[int] = field(default_factory=list, repr=False, compare=False)
-    """Its tokens, as they were chosen: text cut again may differ."""
+    """Tokens as they were generated. Tokenizing the text again may yield other tokens."""
 
     def to_dict(self) -> dict[str, Any]:
         return {"text": self.text, "score": self.score}
@@ -57,7 +57,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class Translation:
-    """A text, and its translations, the best first."""
+    """A text with its translations, the best first."""
 
     source: str
     best: list[Scored]
@@ -67,7 +67,7 @@ class Translation:
         return self.best[0].text if self.best else ""
 
     def to_dict(self) -> dict[str, Any]:
-        """A blank text has no translation."""
+        """Return the source, the best translation and the others. The translation of a blank text is empty."""
         if not self.best:
             return {"source": self.source, "translation": ""}
         out = {"source": self.source, "translation": self.text, "score": self.best[0].score}
@@ -80,7 +80,7 @@ class Translation:
 
 
 def source_ids(tokenizer: Tokenizer, text: str, context: int) -> tuple[list[int], bool]:
-    """A source's tokens with END after them, and whether it had to be cut."""
+    """Return the tokens of a source, with the tokens that open and close it, and whether the text was cut."""
     ids, room = tokenizer.encode(text), source_room(tokenizer.roles, context)
     return [*tokenizer.roles.source, *ids[:room], *tokenizer.roles.closing], len(ids) > room
 
@@ -113,7 +113,7 @@ def translate_texts(
 
 @dataclass(frozen=True, repr=False)
 class LoadedTranslator(Loaded, Translates):
-    """A translator: it says texts another way."""
+    """A loaded translator."""
 
     model: Seq2Seq
     tokenizer: Tokenizer
@@ -135,10 +135,10 @@ class LoadedTranslator(Loaded, Translates):
     def translate(
         self, texts: str | Iterable[Any], *, say: Say = say, **how: Unpack[SearchArguments]
     ) -> Translation | list[Translation]:
-        """Translate a text, or each text in a list, an array or a DataFrame with the source column of the run.
+        """Translate a text, or each text of a list, an array or a DataFrame with the run's source column.
 
-        The default is beam search with a `beam` of 5; a beam of 1 is greedy. `length_penalty` (1) weighs the length of
-        its translations, and `nbest` (1) is how many of them there are for each text. With `temperature`, `top_k` or
+        The default is beam search with a `beam` of 5; a beam of 1 is greedy. `length_penalty` (1) is the exponent of
+        the length in the scores. `nbest` (1) is the number of translations per text. With `temperature`, `top_k` or
         `top_p`, translations are sampled with the seeds `seed` (0), `seed` + 1 … for each text.
         """
         search = Search.of(**how)
@@ -160,11 +160,11 @@ class TranslationFamily(Family):
     loaded_class = LoadedTranslator
 
     def recognise(self, request: requests.ConfigRequest) -> requests.Recognition:
-        recognise_images(request)  # of which only classes can be learned
+        recognise_images(request)  # refuses images unless their classes are to be learned
         return recognise_pairs(request) or requests.Recognition(that_writes(request.resolve({"task": self.task})))
 
     def schema(self, loaded: Any, data: DataSettings) -> Schema:
-        if data.source is None or is_tmx(data.path or ""):  # two text files, or languages of a translation memory
+        if data.source is None or is_tmx(data.path or ""):  # two text files, or a translation memory
             return Schema(SOURCE, labels=(TARGET,), named=False)
         return Schema(data.source, labels=(data.target or TARGET,))
 
@@ -197,7 +197,10 @@ class TranslationFamily(Family):
         return encode_pairs(part, source, target, context=config.model.context, too_long=config.data.too_long)
 
     def task_on(self, config: Config, parts: dict[str, PairExamples], tokenizer: Tokenizer) -> Translating:
-        """`tokenizer`: that of the targets. Without a training part, a task to evaluate with."""
+        """Return the task on these parts. Without a training part, it can only evaluate.
+
+        `tokenizer`: the tokenizer of the targets.
+        """
         training = config.training
         assert training.batch_tokens is not None
         context, tokens, smoothing = config.model.context, training.batch_tokens, training.label_smoothing
@@ -215,7 +218,7 @@ class TranslationFamily(Family):
         return super().loaded(model, replace(processor, target_tokenizer=target_tokenizer), run, config)
 
     def training_sample(self, model: Any, processor: Processor, evaluation: Evaluation, step: int) -> str:
-        """How it translates one of the sources held out."""
+        """Return a held-out source with its translation, and the reference if it differs."""
         record = evaluation.records[step % len(evaluation.records)]
         right = "" if record["exact"] else f"   ({record['target']})"
         return f"{record['source']} → {record['output']}{right}"
@@ -304,14 +307,14 @@ class TranslationFamily(Family):
 
 
 def tokenizers_of_sides(sources: list[str], targets: list[str], config: Config) -> tuple[Tokenizer, Tokenizer | None]:
-    """Train the tokenizer of the sources, and that of the targets unless both sides share one."""
+    """Train the tokenizer of the sources and that of the targets; the second is None if both sides share one."""
     if config.tokenizer.shared:
         return tokenizer_of_texts([*sources, *targets], config), None
     return tokenizer_of_texts(sources, config), tokenizer_of_texts(targets, config)
 
 
 def _check_marks(config: Config, tokenizer: Tokenizer) -> None:
-    """Refuse tokens that do not say where a text begins and ends."""
+    """Raise `SettingError` if the tokenizer does not mark where a text begins and ends."""
     roles = tokenizer.roles
     lacking = [name for name, ids in (("START", roles.opening), ("END", roles.closing)) if not ids]
     if lacking:

@@ -1,4 +1,4 @@
-"""The vectors of examples: a trained model as a feature extractor."""
+"""Vectors of examples, with a trained model as the feature extractor."""
 
 from collections.abc import Sequence
 
@@ -26,8 +26,10 @@ from glassformer.text.tokenizer import Tokenizer
 def embed(
     model: nn.Module, tokenizer: Tokenizer, config: Config, texts: Sequence[str], *, tokens: bool
 ) -> list[Embedded]:
-    """Return the vector of each text, as `HasVectors.text_vectors` defines it: the features of a predictor, or the mean
-    over the tokens of a language model or of a translator's encoder.
+    """Return the vector of each text, as `HasVectors.text_vectors` defines it.
+
+    This is the feature vector of a predictor, or the mean over the tokens of a language model or a translator's
+    encoder.
     """
     _with_vectors(model)
     translated = capability(model, HasDecoder) is not None
@@ -77,7 +79,7 @@ def _embedded(model: nn.Module, tokenizer: Tokenizer, examples: Examples, *, tok
 def embed_examples(
     model: nn.Module, features: Features, config: Config, examples: Sequence[Example] | Table
 ) -> list[Embedded]:
-    """Return what the model's head reads of each example, where examples are more than texts."""
+    """Return the vector that the model's head reads for each example, for examples that are not only text."""
     known = _with_vectors(model)
     with listening(silent):
         inputs = inputs_of(features, config, part_of(features, config, examples))
