@@ -1,1 +1,1 @@
-"""The command line: verb first, then options and arguments in any order."""
+"""The command line: a verb first, then options and arguments in any order."""

@@ -1,4 +1,4 @@
-"""glassformer completion"""
+"""The command `glassformer completion`."""
 
 import argparse
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from glassformer.runs.folders import CARD
 
 PARSER = Parser("completion")
 PATHS = "@paths"
-"""First line of an answer whose words are names of files and folders."""
+"""First line of the output if file and folder names are possible too."""
 DEVICES = ("auto", "cpu", "cuda", "mps")
 NAMED = {
     "task": (*TRAINABLE, *OWN_TASKS),
@@ -28,13 +28,13 @@ NAMED = {
     "log_to": LOGGERS,
     "view": (*VIEWS, ALL),
 }
-"""Values of options by their names."""
+"""Possible values of options, by option name."""
 RUN_OPTIONS = ("model.from_run", "model.decoder_from")
 RUN_METAVARS = ("RUN", "RUN2", "RUNS", "WHERE")
 
 
 def run(argv: list[str]) -> None:
-    """Print the script of a shell. The scripts call `completion words -- WORD …` for what may follow these words."""
+    """Print the script of a shell. The scripts call `completion words -- WORD …` to list candidates for the last word."""
     if argv[:2] == ["words", "--"]:
         print(*candidates(argv[2:] or [""]), sep="\n")
         return
@@ -54,8 +54,8 @@ def parser_of(name: str) -> Parser:
 
 
 def candidates(words: Sequence[str]) -> list[str]:
-    """Return the words that may take the place of the last of these, which follow `glassformer`."""
-    words = [*words, ""] if words[-1] == "=" else words  # bash takes --model=lstm apart
+    """Return the candidates for the last of these words, which follow `glassformer`."""
+    words = [*words, ""] if words[-1] == "=" else words  # bash splits --model=lstm at the =
     *before, current = (word for word in words if word != "=")
     if not before:
         return _beginning(current, [name for name, table in VERB_TABLES.items() if "brief" in table])
@@ -76,7 +76,7 @@ def candidates(words: Sequence[str]) -> list[str]:
 
 
 def _values(action: argparse.Action, current: str) -> list[str]:
-    """Return the values of an option or argument that begin so; none if any value is possible."""
+    """Return the values of an option or argument that start with `current`; empty if any value is possible."""
     if action.dest in RUN_OPTIONS or action.metavar in RUN_METAVARS:
         folders = [path.parent.as_posix() for pattern in ("*", "runs/*") for path in Path().glob(f"{pattern}/{CARD}")]
         return [PATHS, *_beginning(current, ["last", *sorted(folders)])]

@@ -1,4 +1,4 @@
-"""glassformer lesson and glassformer grade"""
+"""The commands `glassformer lesson` and `glassformer grade`."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""glassformer data"""
+"""The command `glassformer data`."""
 
 import argparse
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""glassformer demo"""
+"""The command `glassformer demo`."""
 
 import time
 import tomllib
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from glassformer.verbs.train import Trained
 
 PLAN = tomllib.loads(files("glassformer.cli").joinpath("demo.toml").read_text("utf-8"))
-"""The data, models and settings of each part."""
+"""Data, models and settings of each part."""
 OPINIONS, DATES, WRITER, STORIES = PLAN["opinions"], PLAN["dates"], PLAN["writer"], PLAN["stories"]
 REPORT = "report.html"
 
@@ -61,7 +61,7 @@ def _train(part: Mapping[str, Any], out: Path) -> "tuple[Trained, Any]":
 
 
 def _compare(out: Path) -> "View":
-    """Classifiers side by side, and what each says of sentences with the same words in another order."""
+    """Compare classifiers, and show their predictions for sentences with the same words in different order."""
     from glassformer.cli.terminal.progress import Board
     from glassformer.data.datasets.opinions import ORDER_PAIRS
     from glassformer.families.load import load_for
@@ -75,7 +75,7 @@ def _compare(out: Path) -> "View":
             models=OPINIONS["models"],
             seeds=1,
             jobs=OPINIONS["jobs"],
-            references=False,  # they need scikit-learn, which the demo does without
+            references=False,  # they need scikit-learn, which the demo must not require
             out=folder,
             overwrite=True,
             listen=board,
@@ -104,7 +104,7 @@ def _compare(out: Path) -> "View":
 
 
 def _translate(out: Path) -> "View":
-    """Dates of many languages into one, and a picture of where the translator looks."""
+    """Translate dates of many languages into one format, and save a picture of the alignment."""
     from glassformer.rendering.panels import Table
     from glassformer.rendering.view import View
     from glassformer.verbs.look import look
@@ -129,13 +129,13 @@ def _translate(out: Path) -> "View":
 
 
 def dates_judged(translated: Sequence[str]) -> list[list[str]]:
-    """Each date, what was made of it, and whether that is the day."""
+    """Return a row per date: the date, its translation, and whether that is correct."""
     pairs = zip(DATES["answers"].items(), translated, strict=True)
     return [[date, written, "✓" if written == day else f"✗ {day}"] for (date, day), written in pairs]
 
 
 def _write(out: Path) -> "View":
-    """A language model goes on from a few words."""
+    """Continue some prompts with a language model."""
     from glassformer.rendering.panels import Words
     from glassformer.rendering.view import View
 
@@ -149,12 +149,12 @@ def _write(out: Path) -> "View":
 
 
 def whole_paragraphs(text: str) -> str:
-    """A text without its last paragraph, which nobody ended; all of it where there is no other."""
+    """Return a text without its last paragraph, which is incomplete; the whole text if it has only one paragraph."""
     return (text.rpartition("\n\n")[0] or text).strip()
 
 
 def _look_inside(out: Path) -> "View":
-    """Find the head that links a pronoun to its name, and write pages to look around in."""
+    """Find the head that links a pronoun to its name, and write pages for exploring the model."""
     from glassformer.rendering.view import View
     from glassformer.verbs.look import look
 
@@ -183,4 +183,4 @@ PARTS: Sequence[tuple[str, float, "Callable[[Path], View]"]] = (
     ("a writer: a Transformer on the docstrings of this Python's library", 50, _write),
     ("whom does a pronoun mean? A look into a Transformer that reads stories", 15, _look_inside),
 )
-"""Title, usual seconds and function of each part."""
+"""Title, usual duration in seconds, and function of each part."""

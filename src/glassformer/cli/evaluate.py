@@ -1,4 +1,4 @@
-"""glassformer evaluate"""
+"""The command `glassformer evaluate`."""
 
 import argparse
 from dataclasses import replace
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from glassformer.tasks.base import Evaluation
 
 MOST_ROWS, MOST_COLUMNS = 40, 12
-"""Maximum size of tables in the terminal."""
+"""Maximum numbers of rows and columns of a table in the terminal."""
 
 SEARCH_CHECKS = {"beam": lambda beam: Search(beam=beam), "length_penalty": lambda value: Search(length_penalty=value)}
 PARSER = Parser("evaluate", checks={"file": check_rows, **SEARCH_CHECKS})
@@ -68,7 +68,7 @@ def run(argv: list[str]) -> None:
 
 
 def _beside(full: "Evaluation", lower: "Evaluation", precision: str) -> "Evaluation":
-    """Return the evaluation in a lower precision, with that in fp32 among its details."""
+    """Return the evaluation in a lower precision, with the metrics of fp32 in its details."""
     summary = f"in {precision}: {lower.summary}"
     return replace(lower, summary=summary, details={**lower.details, "fp32": {**full.metrics, "summary": full.summary}})
 
@@ -128,7 +128,7 @@ def _show_metrics(evaluation: "Evaluation") -> None:
 
 
 def _differences(evaluation: "Evaluation") -> str:
-    """Return how a lower precision changes each metric, the primary one first."""
+    """Return how a lower precision changes each metric, with the primary metric first."""
     from glassformer.trials.results.metrics import QUALITY, titled
 
     metrics, full = evaluation.metrics, evaluation.details["fp32"]
@@ -137,7 +137,7 @@ def _differences(evaluation: "Evaluation") -> str:
 
 
 def _show_scores(what: str, by_name: dict[str, dict[str, float]], counted: str) -> None:
-    """Print precision, recall and F1 of each class or label. `counted`: the name of the counted rows."""
+    """Print precision, recall and F1 of each class or label. `counted`: name of the metric that counts examples."""
     largest = sorted(by_name.items(), key=lambda item: -item[1][counted])[:MOST_ROWS]
     rows = []
     for name, scores in by_name.items() if len(by_name) <= MOST_ROWS else largest:
@@ -151,7 +151,7 @@ def _show_scores(what: str, by_name: dict[str, dict[str, float]], counted: str) 
 
 
 def _show_confusion(labels: list[str], matrix: list[list[int]]) -> None:
-    """Print the confusion matrix, unless it has too many classes for a screen."""
+    """Print the confusion matrix, unless it has too many classes for a terminal."""
     show_text()
     if len(labels) > MOST_COLUMNS:
         show_text(f"the confusion of {len(labels)} classes: --out draws it, --json has it as numbers")

@@ -1,4 +1,4 @@
-"""glassformer import and glassformer export"""
+"""The commands `glassformer import` and `glassformer export`."""
 
 import shlex
 

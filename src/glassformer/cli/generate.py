@@ -1,4 +1,4 @@
-"""glassformer generate"""
+"""The command `glassformer generate`."""
 
 import itertools
 from functools import cache, partial
@@ -44,7 +44,7 @@ def run(argv: list[str]) -> None:
         **arguments_of(options, check_writing),
         "greedy": options.greedy,
         "stop": [_unescaped(stop) for stop in options.stop],
-        "say": cache(say),  # what holds of every prompt, once
+        "say": cache(say),  # report what applies to every prompt only once
     }
     prompts = _prompts(options.prompt, options.file, options.encoding)
     say_unknown(loaded.tokenizer, [id for prompt in prompts for id in loaded.tokenizer.encode(prompt)])
@@ -68,7 +68,7 @@ def run(argv: list[str]) -> None:
 
 
 def _unescaped(text: str) -> str:
-    """A newline or tab, as a shell lets one type it."""
+    r"""Replace \n and \t by a newline and a tab, which are hard to type in a shell."""
     return text.replace("\\n", "\n").replace("\\t", "\t")
 
 

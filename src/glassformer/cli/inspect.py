@@ -1,4 +1,4 @@
-"""glassformer look, check and doctor: verbs that examine a run"""
+"""The commands `glassformer look`, `check` and `doctor`, which examine a run."""
 
 import argparse
 import shlex
@@ -34,7 +34,7 @@ def run_look(argv: list[str]) -> None:
     out = options.out or (None if options.json and not options.open else _usual_page(options))
     check_out(out, ENDINGS)
     if options.beam is not None:
-        Search(beam=options.beam)  # refuse at once
+        Search(beam=options.beam)  # refuse wrong options before torch is imported
     page = out is not None and out.endswith(".html")
     if options.open and not page:
         raise Misuse("--open shows a page: --out must end in .html")
@@ -80,7 +80,7 @@ def run_check(argv: list[str]) -> None:
 
 
 def _check_brick(options: argparse.Namespace) -> None:
-    """A brick of a person's own."""
+    """Check a user's brick."""
     if not options.brick:
         raise Misuse("RUN is missing, or --brick FILE.py:Name (see glassformer check --help)")
     if len(options.brick) > 1:

@@ -1,4 +1,4 @@
-"""`glassformer VERB …`: finds the verb, and turns what goes wrong into one line and an exit code."""
+"""Entry point of `glassformer VERB …`. It runs the verb and turns an error into one line and an exit code."""
 
 import importlib
 import itertools
@@ -34,7 +34,7 @@ INSTANT = {
     **dict.fromkeys(("-h", "--help", "help"), HELP),
     **dict.fromkeys(("-V", "--version"), f"glassformer {VERSION}\n"),
 }
-"""What is answered without a verb."""
+"""Output of words that need no verb, such as --version."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,15 +46,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             code = _run(argv)
             sys.stdout.flush()
             return code
-        except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
+        except BrokenPipeError:  # the reader of our output, such as `head`, has closed the pipe
             for stream in (sys.stdout, sys.stderr):
                 mute(stream)
             return 0
         except GlassformerError as error:
-            if os.environ.get("LOCAL_RANK", "0") == "0":  # of several processes, one of each machine speaks
+            if os.environ.get("LOCAL_RANK", "0") == "0":  # of several processes, one per machine prints the error
                 _say_error(str(error))
             return error.exit_code
-        except BaseException as error:  # also a panic of Rust's, which is no Exception
+        except BaseException as error:  # includes panics in Rust, which are not an `Exception`
             _say_error(_unexpected(error, argv))
             return 1
 
@@ -68,7 +68,7 @@ def _say_error(line: str) -> None:
 
 
 def _unexpected(error: BaseException, argv: list[str]) -> str:
-    """What to say of an error that nobody foresaw; one of our own leaves its traceback in a file."""
+    """Return the line for an unexpected error. The traceback of an internal error is written to a file."""
     if isinstance(error, KeyboardInterrupt):
         return "stopped"
     if out_of_memory(error):
@@ -84,7 +84,7 @@ def _unexpected(error: BaseException, argv: list[str]) -> str:
 
 
 def _leave_traceback(error: BaseException, argv: list[str]) -> str:
-    """The traceback in a file, for a report of the error; gives where it is."""
+    """Write a traceback to a file for a bug report; return a phrase that names the file."""
     lines = [f"glassformer {VERSION}, Python {sys.version}", f"{argv!r}", *traceback.format_exception(error)]
     try:
         first, *_ = os.environ.get("GLASSFORMER_CACHE", "").split(os.pathsep)
@@ -98,7 +98,7 @@ def _leave_traceback(error: BaseException, argv: list[str]) -> str:
 
 
 def _load_plugins(argv: list[str]) -> None:
-    """A plugin that cannot be imported stops every verb, but nobody who asks for help."""
+    """Load plugins and bricks. One that cannot be imported stops every verb, but not --help or --version."""
     try:
         load_plugins()
         use(*_bricks(argv))
@@ -135,7 +135,7 @@ def _run(argv: list[str]) -> int:
     try:
         with listening(say):
             run(argv[1:])
-    except SystemExit as stop:  # argparse after --help, a verb that has said what failed
+    except SystemExit as stop:  # raised by argparse after --help, or by a verb that has reported its failure
         return int(stop.code or 0)
     return 0
 

@@ -1,4 +1,4 @@
-"""glassformer plan and scaling: what training takes, and how that grows with the length of the texts"""
+"""The commands `glassformer plan` and `scaling`: the cost of training, and how it grows with the length of texts."""
 
 import shlex
 
@@ -62,7 +62,7 @@ def run_scaling(argv: list[str]) -> None:
     out = options.out or (None if options.json else "growth.html")
     check_out(out, ENDINGS)
     settings = arguments_of(options, ScalingRequest)
-    scaling_request(**settings)  # what cannot be is refused before torch is there
+    scaling_request(**settings)  # refuse wrong settings before torch is imported
 
     from glassformer.verbs.scaling import scaling
 

@@ -1,4 +1,4 @@
-"""Parsers of the verbs, made of `verbs.toml` and of the settings themselves."""
+"""Argument parsers of the verbs, built from `verbs.toml` and from the settings."""
 
 import argparse
 import dataclasses
@@ -46,25 +46,25 @@ from glassformer.runs.folders import find_run
 VERB_TABLES: dict[str, dict[str, Any]] = tomllib.loads(
     files("glassformer.cli").joinpath("verbs.toml").read_text("utf-8")
 )
-"""The options and help of every verb and action, and the options that several of them share."""
+"""Options and help of every verb and action, and options that several of them share."""
 SHARED: dict[str, dict[str, Any]] = VERB_TABLES.pop("shared")
 OPTION_SETS = {name: VERB_TABLES.pop(name) for name in ("parts", "places", "serving", "dataset")}
 
 HELP_WIDTH = 110
-"""Columns of a help text."""
+"""Number of columns of a help text."""
 TRUE = "true"
-"""Value of a flag that stands alone."""
+"""Value of a flag without a value."""
 NEGATION = "--no-"
 METAVARS = {bool: "true|false", int: "N", float: "X", str: "NAME"}
-"""What stands for a setting's value, by its type."""
+"""Placeholder for a setting's value in the help, by type."""
 TYPES = {"float": float, "int": int, "str": str}
 KEYWORDS = ("action", "choices", "default", "dest", "metavar", "nargs", "required")
-"""Keys of an option's table that `add_argument` takes as they are."""
+"""Keys of an option's table that are passed to `add_argument` unchanged."""
 CHECKS: dict[str, Callable[[Any], object]] = {"config": check_config, "log_to": logger_names}
-"""Functions that refuse the value of a shared option."""
+"""Functions that refuse wrong values of shared options, by option."""
 ALL_SECTIONS = tuple(SECTIONS)
 PARSERS: "dict[str, Parser]" = {}
-"""The parsers of the modules that are imported, by verb."""
+"""Parsers of the imported modules, by verb."""
 
 
 def filled(text: str, **facts: str) -> str:
@@ -75,7 +75,7 @@ def filled(text: str, **facts: str) -> str:
 
 
 def facts() -> dict[str, str]:
-    """Return what the help of every verb may name."""
+    """Return the texts that may be inserted into the help of every verb."""
     tasks = ", ".join((*TRAINABLE, *OWN_TASKS))
     return {"endings": ", ".join(ENDINGS), "limits": limits_help(), "loggers": ", ".join(LOGGERS), "tasks": tasks}
 
@@ -93,8 +93,8 @@ class Parser(argparse.ArgumentParser):
     ) -> None:
         """Create the parser of a verb, or of an action of a verb, from its table in `verbs.toml`.
 
-        `checks`: functions that refuse a wrong value without torch, by option. `options`: tables of more options.
-        `more`: texts for the help.
+        `checks`: functions that refuse a wrong value without importing torch, by option. `options`: tables of further
+        options. `more`: texts for the help.
         """
         table, self._facts = VERB_TABLES[verb], facts() | more
         super().__init__(
@@ -134,7 +134,7 @@ class Parser(argparse.ArgumentParser):
                 self._add_option(containers[title], name, option)
 
     def _add_option(self, container: argparse._ActionsContainer, name: str, option: Mapping[str, Any]) -> None:
-        """Add an option, with what its table does not say from the shared option of that name."""
+        """Add an option. Keys that its table lacks come from the shared option of the same name."""
         option = {**SHARED.get(name, {}), **option}
         keywords = {key: option[key] for key in KEYWORDS if key in option}
         if "type" in option:
@@ -153,7 +153,7 @@ class Parser(argparse.ArgumentParser):
         )
 
     def format_help(self, *, complete: bool = False) -> str:
-        """Return the help; unless complete, only with the options that the verb's table lists as most used."""
+        """Return the help; unless `complete`, only with the options that the verb's table lists as most used."""
         if self._most_used is None or complete:
             return super().format_help()
         rare = [one for one in self._actions if one.option_strings and not self._most_used & {*one.option_strings}]
@@ -190,15 +190,15 @@ class Parser(argparse.ArgumentParser):
         return f"unknown option {word}" + (f"; did you mean {meant}?" if meant else f" (see {self.prog} --help)")
 
     def _shortest(self, key: str) -> str:
-        """The flag of a setting that people type."""
+        """Return the shortest flag of a setting."""
         return next(action.option_strings[0] for action in self._actions if f"--{key}" in action.option_strings)
 
     def _parse_optional(self, arg_string: str) -> Any:
-        """A parser that treats no word after `--` as an option; `parse_intermixed_args` forgets its position."""
+        """Treat no word after `--` as an option, because `parse_intermixed_args` forgets the position of `--`."""
         return None if isinstance(arg_string, _Operand) else super()._parse_optional(arg_string)
 
     def read(self, argv: list[str]) -> argparse.Namespace:
-        """Parse the words of a command line; those after `--` are operands, even if they begin with a dash."""
+        """Parse the words of a command line. Words after `--` are operands, even if they start with a dash."""
         end = argv.index("--") if "--" in argv else len(argv)
         argv, operands = argv[:end], argv[end + 1 :]
         if operands and argv and self._needs_value(argv[-1]):
@@ -226,7 +226,7 @@ class Parser(argparse.ArgumentParser):
         return isinstance(action, argparse._StoreAction) and action.nargs is None
 
     def _with_truths(self, argv: list[str]) -> list[str]:
-        """A flag that may stand alone takes the word after it only if that is true or false: it may well be DATA."""
+        """Add `=true` to flags without a value, so that argparse does not take the next word, such as DATA, as their value."""
         alone = {name for action in self._actions if action.const == TRUE for name in action.option_strings}
         return [
             f"{word}={TRUE}" if word in alone and str(after).lower() not in TRUTHS else word
@@ -239,14 +239,14 @@ class _Operand(str):
 
 
 def _plain(value: Any) -> Any:
-    """Return an option's value with operands as plain strings, which every writer of files knows."""
+    """Return an option's value with operands as plain strings, which all serializers support."""
     if isinstance(value, list):
         return [_plain(item) for item in value]
     return str(value) if isinstance(value, _Operand) else value
 
 
 def _refuse_early(options: argparse.Namespace) -> None:
-    """Settings that no data could make right, a run or data that is not there: what can be told without torch."""
+    """Raise an error for invalid settings, and for a run or data that does not exist, before torch is imported."""
     settings, named = flatten(settings_of(options)), vars(options)
     if "model.encoder" in settings:
         encoder_info(settings["model.encoder"])
@@ -254,7 +254,7 @@ def _refuse_early(options: argparse.Namespace) -> None:
     if named.get("run") not in (None, "last"):  # where there is none yet, what else is wrong is told first
         find_run(named["run"])
     if named.get("data") is not None:
-        from glassformer.data.io.place import find  # numpy, and the data sets that come along
+        from glassformer.data.io.place import find  # imports numpy and the embedded data sets
 
         find(named["data"], several=True)
 
@@ -286,7 +286,7 @@ class _Help(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, max_help_position=34, width=HELP_WIDTH)
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
-        """Return the spellings of an option, and what stands for its value once: `--text, --data.text COLUMN`."""
+        """Return the spellings of an option with one placeholder for its value: `--text, --data.text COLUMN`."""
         if not action.option_strings:
             return super()._format_action_invocation(action)
         names = ", ".join(action.option_strings)
@@ -299,8 +299,8 @@ def _flag(name: str) -> str:
 
 
 def _add_settings(group: argparse._ActionsContainer, section: str) -> None:
-    """Every setting of a section as `--section.key`, with short names for what people type most."""
-    short = {key: _flag(name) for name, key in reversed(ALIASES.items())}  # of two, the first
+    """Add every setting of a section as `--section.key`, and common settings also under a short name."""
+    short = {key: _flag(name) for name, key in reversed(ALIASES.items())}  # of two short names, the first
     for key, field in FIELDS.items():
         if key.partition(".")[0] != section or key == "data.path":
             continue
@@ -329,7 +329,10 @@ def _help(key: str, field: dataclasses.Field[Any]) -> str:
 
 
 def _starts(task: str, kind: str, key: str, default: Any) -> str:
-    """`; for labels 0.3 (average 0.5, transformer 0.1)`: a task's start, and the models that start elsewhere."""
+    """Return the defaults of a setting for a task: `; for labels 0.3 (average 0.5, transformer 0.1)`.
+
+    Models with another default are listed in parentheses.
+    """
     shared = STARTS.get(kind, {})
     usual = shared.get(key, default)
     models: dict[Any, list[str]] = {}
@@ -344,12 +347,12 @@ def _starts(task: str, kind: str, key: str, default: Any) -> str:
 
 
 def settings_of(options: argparse.Namespace) -> dict[str, Any]:
-    """The settings among the options, by dotted key."""
+    """Return the settings among the options, by dotted key."""
     return {key: value for key, value in vars(options).items() if "." in key}
 
 
 def arguments_of(options: argparse.Namespace, function: Callable[..., Any], *without: str) -> dict[str, Any]:
-    """Return the options that a function takes, as keyword arguments, except those named in `without`."""
+    """Return the options that a function takes, as keyword arguments, except the names in `without`."""
     taken = parameter_types(function)
     return {name: value for name, value in vars(options).items() if name in taken and name not in without}
 
@@ -357,8 +360,9 @@ def arguments_of(options: argparse.Namespace, function: Callable[..., Any], *wit
 def training_settings(
     options: argparse.Namespace, verb: str, *, instead: str = "", needs_data: bool = True
 ) -> dict[str, Any]:
-    """The settings that a person gave, the task among them; refuses to go on without data, unless something else, which
-    `instead` names, stands for it.
+    """Return the user's settings, including the task. Raise `Misuse` if `needs_data` is True and there is no data.
+
+    `instead`: the end of the error message, which names an alternative to data.
     """
     settings = settings_of(options)
     if options.task:

@@ -1,4 +1,4 @@
-"""glassformer predict, embed and translate: verbs that answer texts, a file of rows, or a folder of such files"""
+"""The commands `glassformer predict`, `embed` and `translate`, which read texts, a file of rows, or a folder of files."""
 
 import argparse
 import os
@@ -28,9 +28,9 @@ MOST_SHOWN = 5
 
 
 def check_files(options: argparse.Namespace, endings: tuple[str, ...] = ()) -> bool:
-    """Refuse options of files that do not go together; return whether --file is a folder of parts.
+    """Raise `Misuse` for file options that do not fit together; return whether --file is a folder of parts.
 
-    `endings`: of --out, where it is a file.
+    `endings`: allowed endings of --out if it is a file.
     """
     if options.file is not None and options.texts:
         raise Misuse("give TEXT or --file, not both")
@@ -51,7 +51,7 @@ def check_files(options: argparse.Namespace, endings: tuple[str, ...] = ()) -> b
 
 
 def answer_file(options: argparse.Namespace, answer: "Callable[..., RowsWritten]", run: Any) -> None:
-    """Answer --file, a file or a folder of parts, with a run or the loaded run; print how many rows there are."""
+    """Process --file, a file or a folder of parts, with a run; report the number of rows."""
     from glassformer.verbs.parts.folder import PartsFailed
 
     arguments = {**arguments_of(options, answer), "run": run, "out": options.out or sys.stdout}
@@ -117,7 +117,7 @@ def run_predict(argv: list[str]) -> None:
 
 
 def _print_answer(text: str, answer: Callable[[str], dict[str, Any]], *, as_json: bool) -> None:
-    if not text.strip():  # a blank line has no answer, and stays one
+    if not text.strip():  # a blank line stays blank
         print('{"text": "", "error": "the text is empty"}' if as_json else "", flush=True)
     elif as_json:
         print_json(answer(text))
@@ -126,7 +126,7 @@ def _print_answer(text: str, answer: Callable[[str], dict[str, Any]], *, as_json
 
 
 def _line(answer: dict[str, Any]) -> str:
-    """The answer first, for a script to cut at the tab; then what else could be said, and the text."""
+    """Return a line for an answer: the answer up to the first tab, then details and the text."""
     text = answer["text"] if "text" in answer else answer["example"]
     if "places" in answer:
         places = [{guess["token"]: guess["probability"] for guess in place} for place in answer["places"]]
@@ -142,7 +142,7 @@ def _line(answer: dict[str, Any]) -> str:
 
 
 def _likeliest(probabilities: dict[str, float], most: int = MOST_SHOWN) -> str:
-    """The likeliest first."""
+    """Return labels with their probabilities, the likeliest first."""
     best = sorted(probabilities.items(), key=lambda pair: -pair[1])
     listed = ", ".join(f"{visible(label)} {value:.4f}" for label, value in best[:most])
     return f"{listed}{', …' if len(best) > most else ''}"
@@ -185,7 +185,7 @@ def run_translate(argv: list[str]) -> None:
     if options.text is not None and options.file is None:
         raise Misuse("--text goes with --file")
     search = {name: getattr(options, name) for name in SEARCH_OPTIONS}
-    Search.of(**search)  # refuse wrong options before anything is loaded
+    Search.of(**search)  # refuse wrong options before the model is loaded
     is_folder = check_files(options)
     if None not in (options.file, options.out) and Path(options.file).resolve() == Path(options.out).resolve():
         raise Misuse(f"--out {options.out} is the file that is translated: give it another name")

@@ -1,4 +1,4 @@
-"""glassformer serve and glassformer play"""
+"""The commands `glassformer serve` and `glassformer play`."""
 
 import argparse
 import signal
@@ -11,9 +11,8 @@ from glassformer.config.errors import Misuse
 from glassformer.runs.folders import find_run
 
 WAKE_SECONDS = 0.5
-"""Interval at which the main thread wakes up. Only it runs signal handlers, and a wait without a timeout would not
-notice a signal that the system delivers to another thread.
-"""
+"""Interval in seconds at which the main thread wakes up. Only this thread runs signal handlers. A wait without a
+timeout would not notice a signal that the system delivers to another thread."""
 
 SERVE, PLAY = Parser("serve"), Parser("play")
 
@@ -31,7 +30,7 @@ def run_play(argv: list[str]) -> None:
 
 
 def serve_until_stopped(options: argparse.Namespace, told: str, *, browser: bool = False) -> None:
-    """`told`: what is said of it, once it serves."""
+    """Serve runs until a signal stops the server. `told`: message for when the server is ready."""
     for one in options.runs:
         if one != "last":
             find_run(one)

@@ -1,4 +1,4 @@
-"""glassformer tokenizer"""
+"""The command `glassformer tokenizer`."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -91,7 +91,7 @@ def _show_pieces(text: str, pieces: "list[Piece]", steps: "list[Merge]") -> None
 
 
 def _find(where: str, settings: dict[str, object]) -> "tuple[Tokenizer, bool]":
-    """A run's tokenizer, a file's, or one trained now; and whether START and END stand around a text."""
+    """Return the tokenizer of a run or a file, or one trained now; and whether texts are framed by START and END."""
     from glassformer.text.tokenizer import Tokenizer
 
     path = Path(where)

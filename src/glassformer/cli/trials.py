@@ -1,4 +1,4 @@
-"""glassformer compare and glassformer tune"""
+"""The commands `glassformer compare` and `glassformer tune`."""
 
 import shlex
 from typing import Any

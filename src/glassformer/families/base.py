@@ -46,10 +46,12 @@ from glassformer.tasks.base import Evaluation, Task
 from glassformer.text.tokenizer import Tokenizer
 
 OwnModel = nn.Module | type[nn.Module] | Callable[[Any, int], nn.Module]
-"""A user's module, its class, or a function that makes it. The module maps texts, as (B×T tokens, B×T mask), to
-B×outputs. For other examples it gets numbers and categories, pixels, or all of these. A function is called with the
-vocabulary size (or the `Shape` of other examples) and the number of outputs. A class gets the arguments among vocab
-(or shape), outputs and context that its `__init__` names."""
+"""A user's module, its class, or a function that makes it.
+
+The module maps texts, as (B×T tokens, B×T mask), to B×outputs. For other examples it gets numbers and categories,
+pixels, or all of these. A function is called with the vocabulary size (or the `Shape` of other examples) and the number
+of outputs. A class gets the arguments among vocab (or shape), outputs and context that its `__init__` names.
+"""
 
 
 def make_own_model(own: OwnModel, reads: Any, outputs: int, seed: int) -> nn.Module:

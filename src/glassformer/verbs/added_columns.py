@@ -1,4 +1,4 @@
-"""A table in, the same table with columns added out: .csv, .tsv, .jsonl or .parquet, some rows at a time."""
+"""Write a table with added columns as .csv, .tsv, .jsonl or .parquet, a few rows at a time."""
 
 import csv
 import json
@@ -16,22 +16,22 @@ from glassformer.text.escaping import json_line, spreadsheet_cell
 
 PARQUET, JSON = "parquet", "jsonl"
 PRINTED = (*DELIMITERS, JSON)
-"""The kinds of tables that are text, and so can go to stdout."""
+"""Table formats that are text and can be written to stdout."""
 KINDS = (*PRINTED, PARQUET)
 GROUP_BYTES = 2**24
-"""Of a .parquet file that is written, a row group holds about so much: all of it is in memory at once."""
+"""Approximate number of bytes in a row group of a .parquet file; a whole group is in memory at once."""
 
 NO_TEXT = "the text is empty"
 """Reason for a row without an answer."""
 
 Cells = Mapping[str, Any]
-"""Values that are added to a row, by column. JSON lines also get values of other names, such as `error`."""
+"""Values added to a row, by column. JSON lines may also have values under other names, such as `error`."""
 Answered = tuple[Table, Sequence[Cells]]
-"""Some rows of a file, and what is added to each."""
+"""Some rows of a file, with the values added to each."""
 
 
 def kind_to_write(file: str, out: str | TextIO) -> str:
-    """csv, tsv, jsonl or parquet: as the name of `out` says; on stdout as the file is, if that is text."""
+    """Return the output format: that of the name of `out`; for stdout that of the input if it is text, else csv."""
     if not isinstance(out, str):
         return kind if (kind := kind_of(Path(file))) in PRINTED else "csv"
     if (kind := kind_of(Path(out))) not in KINDS or out.endswith(".gz"):
@@ -40,13 +40,13 @@ def kind_to_write(file: str, out: str | TextIO) -> str:
 
 
 def refuse_itself(file: str, out: str | TextIO) -> None:
-    """What is written cannot be what is read."""
+    """Raise `Misuse` if the output file is the input file."""
     if isinstance(out, str) and Path(out).exists() and Path(out).samefile(file):
         raise Misuse(f"--out {out} is the file that is read: write to another")
 
 
 def free_names(wanted: Iterable[str], columns: Iterable[str]) -> dict[str, str]:
-    """What is to be added, and the name that is still free for it beside a table's own columns."""
+    """Return a free column name for each wanted name; `_by_model` is appended to names that the table has already."""
     taken = set(columns)
     free: dict[str, str] = {}
     for name in wanted:
@@ -60,11 +60,12 @@ def free_names(wanted: Iterable[str], columns: Iterable[str]) -> dict[str, str]:
 def write_answers(
     file: RowFile, added: Mapping[str, Any], answered: Iterable[Answered], out: str | TextIO, kind: str
 ) -> None:
-    """Every row of a file, in its order, with what is added to it. `added`: the columns, with the types of their values
-    (str, float, bool, list[str]).
+    """Write every row of a file in order, with its added values.
+
+    `added`: type of each added column (str, float, bool or list[str]).
     """
     coming = iter(answered)
-    first = list(islice(coming, 1))  # what cannot be answered is told before anything is written
+    first = list(islice(coming, 1))  # an error in the first rows is raised before anything is written
     answered = chain(first, coming)
     if not isinstance(out, str):
         return _write_text(out, file, added, answered, kind)
@@ -91,7 +92,7 @@ def _write_text(to: TextIO, file: RowFile, added: Mapping[str, Any], answered: I
 
 
 def _json_rows(file: RowFile, added: Collection[str], answered: Iterable[Answered]) -> Iterator[dict[str, Any]]:
-    """From JSON to JSON, numbers stay numbers."""
+    """Yield rows for JSON output. Rows that come from JSON keep their types."""
     lines = (line for _, line in numbered_lines(file.path, file.encoding) if line.strip())
     as_written = map(json.loads, lines) if kind_of(file.path) == JSON else None
     for table, cells in answered:
@@ -108,7 +109,7 @@ def _rows(table: Table) -> Iterator[dict[str, Any]]:
 
 
 def _write_parquet(part: Path, file: RowFile, added: Mapping[str, Any], answered: Iterable[Answered]) -> None:
-    """From .parquet to .parquet, columns keep their types; from elsewhere they are texts."""
+    """Write a .parquet file. Columns of a .parquet input keep their types; columns of other inputs are strings."""
     pyarrow, parquet = (arrow(module, part, "writing") for module in ("pyarrow", "pyarrow.parquet"))
     texts = pyarrow.string()
     types = {str: texts, float: pyarrow.float64(), bool: pyarrow.bool_(), list[str]: pyarrow.list_(texts)}
@@ -135,7 +136,7 @@ def _write_parquet(part: Path, file: RowFile, added: Mapping[str, Any], answered
 
 
 class _ArrowRows:
-    """The rows of a .parquet file as they were written, as many at a time as are asked for."""
+    """Reader of a .parquet file with the original types, any number of rows at a time."""
 
     def __init__(self, path: Path, schema: Any, pyarrow: Any) -> None:
         self.batches = record_batches(path)
@@ -144,7 +145,7 @@ class _ArrowRows:
         self.ahead: list[Any] = []
 
     def take(self, count: int) -> list[Any]:
-        """The columns of the next rows."""
+        """Return the columns of the next `count` rows."""
         while sum(batch.num_rows for batch in self.ahead) < count:
             self.ahead.append(next(self.batches))
         table = self.pyarrow.Table.from_batches(self.ahead, self.schema)

@@ -1,4 +1,4 @@
-"""Whether a run is right, and what is wrong with its training: `gf.check` and `gf.doctor`."""
+"""Check whether a run is consistent, and diagnose its training: `gf.check` and `gf.doctor`."""
 
 import os
 from collections.abc import Iterable
@@ -31,12 +31,14 @@ def check(
     device: str = "auto",
     say: Say = say,
 ) -> Checks:
-    """Cached = uncached, batched = single, padded = unpadded, looked at = not, saved = loaded, resumed =
-    uninterrupted, exported = original, file = stdin: the largest difference of each.
+    """Check that equivalent ways to use a run give the same result. Return the largest difference for each check.
 
-    `data`: where the run's data is now, if it has moved. `only`: some of the checks (`cached,padded`). `export`: the
-    folder of an export; unset, all that the run says it was exported to. `model`: a person's own, which the run does
-    not hold.
+    The checks are: cached = uncached, batched = single, padded = unpadded, with hooks = without, saved = loaded,
+    resumed = uninterrupted, exported = original, file = stdin.
+
+    `data`: the current path of the run's data if it has moved. `only`: names of checks (`cached,padded`). `export`: the
+    folder of an export; unset, all exports recorded in the run. `model`: a user's own module, which the run's folder
+    does not contain.
     """
     names = choose_checks(only)
     folder = None if export is None else Path(export)
@@ -49,11 +51,11 @@ def check(
 @check_arguments
 @takes_listener
 def doctor(run: AnyRun, *, model: OwnModel | None = None, device: str = "auto", say: Say = say) -> Findings:
-    """What a run's log, its data and its weights show. Where data or weights are not there, what was logged of them.
+    """Diagnose a run from its log, its data and its weights. If data or weights are missing, use the log alone.
 
-    `model`: a person's own, which a run does not hold.
+    `model`: a user's own module, which the run's folder does not contain.
     """
-    choose_device(device)  # what is no device is refused, not taken for a model that cannot be looked at
+    choose_device(device)  # an unknown device is an error of its own, not a model that cannot be loaded
     opened = opened_run(run)
     if "imported" in opened.card():
         raise Misuse(f"{opened.path} was imported: there is no training to look at; use `check` instead")

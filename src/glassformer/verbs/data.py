@@ -1,4 +1,4 @@
-"""What can be asked of data before anything is learned from it."""
+"""Describe, check and show data before training."""
 
 from dataclasses import dataclass, replace
 from functools import singledispatch
@@ -33,7 +33,7 @@ from glassformer.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Description:
-    """How data would be divided."""
+    """Division of data into parts."""
 
     report: str
     fingerprint: str
@@ -52,13 +52,13 @@ def describe(config: Config, table: Table | Pictures | None = None) -> Descripti
 
 
 def check(config: Config, table: Table | Pictures | None) -> Any:
-    """What is odd about texts, labelled examples or pairs, and what a model of this context would cut off."""
+    """Return problems of texts, labelled examples or pairs, and the lengths that exceed the model's context."""
     return check_data(FAMILIES[config.task], config, table)
 
 
 @singledispatch
 def check_data(family: Family, config: Config, table: Table | Pictures | None) -> DataCheck:
-    """What is odd about data with labels."""
+    """Return problems of labelled data."""
     if isinstance(table, Pictures):
         return check_table(*as_table(table))
     assert config.data.path is not None
@@ -70,7 +70,7 @@ def check_data(family: Family, config: Config, table: Table | Pictures | None) -
     if config.is_finetuned:
         tokenizer, _ = source_tokenizers(config)
     else:
-        tokenizer = Tokenizer.train(texts, replace(config.tokenizer, min_count=1))  # what is rare has a length too
+        tokenizer = Tokenizer.train(texts, replace(config.tokenizer, min_count=1))  # rare tokens have a length too
     frame = len([*tokenizer.roles.opening, *tokenizer.roles.closing]) if config.framed else 0
     return check_table(table, columns, _lengths(tokenizer, frame), config.model.context, config.data)
 
@@ -103,35 +103,35 @@ def check_translation(family: TranslationFamily, config: Config, read: Table | N
 
 
 def _lengths(tokenizer: Tokenizer, frame: int) -> Lengths:
-    """`frame`: tokens that stand around a text."""
+    """Return a function for the lengths of texts in tokens. `frame`: number of tokens added around each text."""
     return lambda texts: [len(ids) + frame for ids in tokenizer.encode_batch(texts)]
 
 
 @dataclass(frozen=True)
 class ShownBatch:
-    """A batch as the model will see it."""
+    """A batch as the model reads it."""
 
     step: int
     rows: list[list[str]]
-    """Each row's tokens; of a language model, the last one is only an answer."""
+    """Tokens of each row. In a row of a language model, the last token is only a target."""
     ids: list[list[int]]
     answers: list[str] | None
-    """What is to be said of each row, of a translation its tokens, of a masked model those to guess with their places;
-    None: a language model."""
+    """Answer of each row: its label, its target tokens, or the hidden tokens with their positions. None for language
+    models."""
     pairs: list[tuple[str, str]]
-    """A language model's first row's beginning as training pairs: prefix → next token."""
+    """Start of the first row of a language model as training pairs: prefix → next token."""
     hidden: bool = False
-    """Some of the tokens are hidden, and the answers are what these were."""
+    """Whether tokens are hidden; the answers are then the hidden tokens."""
 
 
 FEW_NUMBERS = 20
-"""The most numbers that are shown one by one."""
+"""Maximum number of values that are shown one by one."""
 MOST_PAIRS = 12
-"""Training pairs that are made of a row."""
+"""Maximum number of training pairs made from a row."""
 
 
 def show_batch(config: Config, step: int, table: Table | Pictures | None = None) -> ShownBatch:
-    """Batch `step` of a training with these settings; of a language model, one sentence of it as training pairs."""
+    """Return batch `step` of a training run with these settings. For language models, it includes training pairs."""
     prepared = prepare(config, rows=table)
     rows = batch_rows(FAMILIES[config.task], prepared.task.batch(step), prepared, step)
     if rows.answers is not None:
@@ -147,7 +147,7 @@ def show_batch(config: Config, step: int, table: Table | Pictures | None = None)
 
 @singledispatch
 def batch_rows(family: Family, batch: Any, prepared: Prepared, step: int) -> ShownBatch:
-    """A batch as its rows, and their answers."""
+    """Return a batch as rows with their answers."""
     raise SettingError(f"a batch of {family.task} cannot be shown")
 
 
@@ -163,7 +163,7 @@ def _names(tokenizer: Tokenizer | None, ids: Tensor) -> list[list[str]]:
 
 @batch_rows.register
 def masked_windows_as_rows(family: MaskedFamily, batch: MaskedBatch, prepared: Prepared, step: int) -> ShownBatch:
-    """Windows as they are read; the answers are the tokens to guess, by their places."""
+    """Return windows with hidden tokens; the answers are these tokens with their positions."""
     tokenizer = prepared.tokenizer
     assert tokenizer is not None
     answers = [
@@ -176,7 +176,7 @@ def masked_windows_as_rows(family: MaskedFamily, batch: MaskedBatch, prepared: P
 
 @batch_rows.register
 def examples_as_rows(family: LabellingFamily, batch: LabelledBatch, prepared: Prepared, step: int) -> ShownBatch:
-    """Texts as tokens; of examples that are more, the numbers that the model is called with, by their shapes."""
+    """Return texts as tokens, and other examples as the shapes and values of their tensors."""
     assert prepared.answers is not None
     answers = prepared.answers.words(batch.answers)
     if isinstance(prepared.features, TextFeatures):
@@ -190,7 +190,7 @@ def examples_as_rows(family: LabellingFamily, batch: LabelledBatch, prepared: Pr
 
 
 def _span(tensor: Tensor) -> str:
-    """The smallest number and the largest; of a few, all."""
+    """Return the smallest and the largest value; all values if there are few."""
     values = tensor.flatten().tolist()
     if len(values) > FEW_NUMBERS:
         return f"from {min(values):.3g} to {max(values):.3g}"
@@ -199,7 +199,10 @@ def _span(tensor: Tensor) -> str:
 
 @batch_rows.register
 def pairs_as_rows(family: TranslationFamily, batch: PairBatch, prepared: Prepared, step: int) -> ShownBatch:
-    """Sources as rows, targets as answers; a target is read from START on and answered up to END."""
+    """Return sources as rows and targets as answers.
+
+    The decoder reads a target from START on and predicts it up to END.
+    """
     assert prepared.tokenizer is not None
     tokenizer = prepared.target_tokenizer or prepared.tokenizer
     targets = [

@@ -1,4 +1,4 @@
-"""scikit-learn's verbs: `gf.Classifier` and `gf.Regressor` fit, predict and score, in a `Pipeline` or a search too."""
+"""Estimators for scikit-learn: `gf.Classifier` and `gf.Regressor`, also in a `Pipeline` or a search."""
 
 import io
 import os
@@ -34,10 +34,10 @@ TEXT, LABEL = "text", "label"
 
 
 class _Estimator(BaseEstimator):  # type: ignore[misc]
-    """A model of `train` behind fit and predict.
+    """Base class of the estimators, which train with `train`.
 
     X is a list, an array or a Series of texts, or a DataFrame with columns of texts, numbers, categories and dates. The
-    model reads every column of X; a column that it cannot read is an error.
+    model reads every column of X. A column that it cannot read is an error.
     """
 
     _task: str
@@ -57,9 +57,11 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         settings: Mapping[str, Any] | None = None,
         out: str | os.PathLike[str] | None = None,
     ) -> None:
-        """`validation_fraction`: rows that choose the best weights; without them all rows are learned from, and the
-        last weights kept. `settings`: any others of `train`, by dotted key. `out`: where the run is left; unset, it
-        goes with this object.
+        """Store the parameters.
+
+        `validation_fraction`: share of the rows used to choose the best weights. At 0, all rows are for training and
+        the last weights are kept. `settings`: further settings of `train`, by dotted key. `out`: folder of the run;
+        unset, a temporary folder that is deleted together with this object.
         """
         self.model, self.size = model, size
         self.steps, self.epochs, self.minutes = steps, epochs, minutes
@@ -88,7 +90,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _own_folder(self) -> Path:
-        """It goes when this object goes."""
+        """Return a temporary folder that is deleted together with this object."""
         folder = tempfile.mkdtemp(prefix="glassformer-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         return Path(folder, "run")
@@ -100,11 +102,11 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         return column_or_1d(y, warn=True)
 
     def _columns(self, X: Any, *, reset: bool = True) -> dict[str, list[Any]]:
-        """Texts as one column, a table by its own, an array of numbers as x0, x1 …"""
+        """Return X as columns: one column of texts, the columns of a table, or x0, x1 … for an array of numbers."""
         if (texts := _texts(X)) is not None:
             return {TEXT: texts}
         if (frame := frame_of(X)) is not None:
-            validate_data(self, X, reset=reset, skip_check_array=True)  # the columns are those of before
+            validate_data(self, X, reset=reset, skip_check_array=True)  # raises if columns differ
             return {name: frame.values(name) for name in frame.names}
         least = 2 if reset else 1
         array = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan", ensure_min_samples=least)
@@ -115,12 +117,12 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         columns = self._columns(X, reset=False)
         if list(columns) == [TEXT]:
             return self.loaded_.predict(columns[TEXT])
-        for name in self.loaded_.schema.ignored(columns):  # columns that `fit` found useless
+        for name in self.loaded_.schema.ignored(columns):  # columns that `fit` dropped
             del columns[name]
         rows = zip(*columns.values(), strict=True)
         return self.loaded_.predict([dict(zip(columns, row, strict=True)) for row in rows])
 
-    # --- pickles: the files of the run, none of which is one ---
+    # --- pickling: the state contains the files of the run ---
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
@@ -153,7 +155,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
 
 
 class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
-    """A classifier of texts or of rows, as scikit-learn has them: `gf.Classifier("lstm").fit(texts, labels)`."""
+    """A classifier of texts or of rows with scikit-learn's interface: `gf.Classifier("lstm").fit(texts, labels)`."""
 
     _task = CLASSIFICATION
     classes_: NDArray[Any]
@@ -171,7 +173,7 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         return self.classes_[self.predict_proba(X).argmax(1)]
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """By row and class, in the order of `classes_`."""
+        """Return the probability of each class for each row, in the order of `classes_`."""
         check_is_fitted(self)
         names = [cell_text(one, {}) for one in self.classes_]
         found = [one.probabilities or {} for one in self._predicted(X)]
@@ -179,7 +181,7 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
 
 class Regressor(RegressorMixin, _Estimator):  # type: ignore[misc]
-    """A regressor of texts or of rows, as scikit-learn has them."""
+    """A regressor on texts or on rows with scikit-learn's interface."""
 
     _task = REGRESSION
 
@@ -193,7 +195,7 @@ class Regressor(RegressorMixin, _Estimator):  # type: ignore[misc]
 
 
 def _texts(X: Any) -> list[str] | None:
-    """A list, an array or a column of nothing but texts; None: it is no such thing."""
+    """Return the texts if X is a list, an array or a column that contains only texts, else None."""
     if isinstance(X, str) or not hasattr(X, "__len__") or hasattr(X, "columns") or hasattr(X, "toarray"):
         return None
     values = list(X.tolist() if hasattr(X, "tolist") else X)
@@ -205,7 +207,7 @@ def _texts(X: Any) -> list[str] | None:
 
 
 def _refuse_missing(name: str, values: Any, what: str) -> None:
-    """Refuse a list, an array or a column that lacks some values."""
+    """Raise `ValueError` if a list, an array or a column has missing values."""
     if isinstance(values, str) or not hasattr(values, "__len__"):
         return
     missing = sum(is_missing(one) for one in (values.tolist() if hasattr(values, "tolist") else values))

@@ -1,4 +1,4 @@
-"""How good a run is, and where it is wrong: `gf.evaluate` and `gf.errors`."""
+"""Evaluate a run and analyse its errors: `gf.evaluate` and `gf.errors`."""
 
 from typing import Any, Unpack
 
@@ -28,17 +28,19 @@ def evaluate(
     say: Say = say,
     **arguments: Unpack[EvaluateArguments],
 ) -> Evaluation:
-    """A full pass over `data`, or without it over a part of the run's own: test if it has one, else validation.
+    """Evaluate a run on `data`; without it on a part of the run's own data: test if it has one, else validation.
 
-    `data` is a file, the name of a data set, or what `train` takes: a table in memory (a DataFrame, a Dataset, a list
-    of rows) with the columns that the run learned from, pairs (text, label) or (source, target), arrays (images,
-    labels); for language models a list of texts.
-    `part` names a part of the run's own data. `stride` is for language models. `beam` (5), `length_penalty` (1),
-    `lowercase` (also BLEU of lower-cased texts) and `bleu_tokenizer` (13a, char, zh, intl or ja-mecab; char for scripts
-    without spaces, else 13a) are for translators.
+    `data` is a file, the name of a data set, or data in memory as for `train`. Data in memory may be a table (a
+    DataFrame, a Dataset, a list of rows) with the columns that the run learned from. It may also be pairs (text, label)
+    or (source, target), arrays (images, labels), or for language models a list of texts.
+
+    `part` names a part of the run's own data. `stride` is for language models. Translators also have `beam` (5),
+    `length_penalty` (1), `lowercase` (also report BLEU of lower-cased texts) and `bleu_tokenizer`. The BLEU tokenizer
+    is 13a, char, zh, intl or ja-mecab; the default is char for scripts without spaces, else 13a.
+
     Rows that cannot be scored are counted by reason in `details["skipped"]`. Columns that the run does not read are
-    reported to `say`; without `say`, they are a warning. `precision`: precision of the loaded
-    run, as in `load`. `reading`: data settings that differ from the run's, such as `{"encoding": "latin-1"}`.
+    reported to `say`; without `say`, they are a warning. `precision`: precision of the loaded run, as in `load`.
+    `reading`: data settings that differ from the run's, such as `{"encoding": "latin-1"}`.
     """
     options = _options("evaluate", data, arguments)
     if precision != "fp32":
@@ -65,11 +67,11 @@ def errors(
     say: Say = say,
     **arguments: Unpack[EvaluateArguments],
 ) -> View:
-    """Where a run is wrong on `data`, or without it on a part of its own: test if it has one, else validation.
+    """Return a view of a run's errors on `data`; without it on its own test part, or its validation part.
 
-    `second_run`: a second run of the same task, judged on the same examples. `accuracy`: which share of a classifier's
-    answers should be right (0.95); the view tells below which probability a person should look instead. The rest is
-    as in `evaluate`.
+    `second_run`: a second run of the same task, evaluated on the same examples. `accuracy` (0.95): desired share of
+    correct answers for a classifier. The view shows the probability below which a person should check an answer. The
+    other options are those of `evaluate`.
     """
     options = _options("errors", data, arguments)
     return evaluate_errors(run, options, second_run=second_run, accuracy=accuracy, device=device)[1]
@@ -83,7 +85,7 @@ def evaluate_errors(
     accuracy: float | None,
     device: str,
 ) -> tuple[Evaluation, View]:
-    """How good a run is, with a view of where it is wrong, or of what only one of two runs gets."""
+    """Return the evaluation of a run, with a view of its errors or of the differences between two runs."""
     check_request(run, second_run, accuracy)
     evaluated = evaluate_run(run, options, device)
     if second_run is None:

@@ -1,4 +1,4 @@
-"""Models made elsewhere become runs, and runs become models for other programs."""
+"""Import models from other libraries as runs, and export runs for other programs."""
 
 import os
 import re
@@ -42,13 +42,16 @@ def export(
     overwrite: bool = False,
     say: Say = say,
 ) -> list[Path]:
-    """`to` hf: a folder that transformers loads; `onnx`: graphs for onnxruntime. Gives the files that were written."""
+    """Export a run and return the files that were written.
+
+    `to` is `hf`, a folder that transformers loads, or `onnx`, graphs for onnxruntime.
+    """
     if to not in FORMATS:
         raise Misuse(unknown("format", to, FORMATS))
     place = Path(folder)
     if place.exists() and not place.is_dir():
         check_empty(place)
-    with locked(place, "export"):  # before any work: whether it can be written
+    with locked(place, "export"):  # a folder that cannot be written is an error before any work
         check_empty(place, overwrite=overwrite)
         return _export(run, to, place, overwrite=overwrite)
 
@@ -94,13 +97,16 @@ def import_model(
     command: str | None = None,
     say: Say = say,
 ) -> Run:
-    """A Hugging Face folder, a GGUF file or a name on the hub as a run; unset, `out` is runs/<name>-N."""
+    """Import a Hugging Face folder, a GGUF file or a model on the hub as a run.
+
+    `out` is the run's folder; unset, runs/<name>-N.
+    """
     place = _free_place(str(source)) if out is None else Path(out)
     if Path(source).exists() and Path(source).resolve().is_relative_to(place.resolve()):
         raise Misuse(f"--out {place} is or holds {source}, which is imported: name another folder")
     if place.is_file():
         Run.check_free(place)
-    with locked(place, "import"):  # before any work: whether it can be written
+    with locked(place, "import"):  # a folder that cannot be written is an error before any work
         if not is_unfinished(place):
             Run.check_free(place, overwrite=overwrite, goes_on=False)
         external = find(str(source))

@@ -1,4 +1,4 @@
-"""A file of rows in, what a run says of each row out: `gf.predict_file`, `gf.embed_file` and `gf.translate_file`."""
+"""Apply a run to every row of a file: `gf.predict_file`, `gf.embed_file` and `gf.translate_file`."""
 
 import json
 import os
@@ -46,13 +46,13 @@ ANSWER_COLUMNS: dict[str, dict[str, Any]] = {
     LABEL_SET: {"predicted": list[str]},
     NUMBER: {"predicted": float},
 }
-"""The columns that a prediction fills, and the types of their values, by what the run learned."""
+"""Columns of a prediction with the types of their values, by kind of label."""
 NO_LABELS = "--file is for runs that learned labels or numbers; a language model or a translator takes TEXT or stdin"
 CHUNKS_TOGETHER = 2
-"""Chunks of a file that are embedded at once: while the model computes one, the tokens of the next are made."""
+"""Number of chunks that are embedded together. The next chunk is tokenized while the model computes."""
 ARRAY = "npy"
 LINES = "txt"
-"""The format of a file that is not a table: one translation per line."""
+"""Format of an output that is not a table: one translation per line."""
 
 
 @progress_bar()
@@ -70,11 +70,14 @@ def predict_file(
     say: Say = say,
     **parts: Unpack[PartArguments],
 ) -> RowsWritten:
-    """Every row of a table with what a run says of it: `predicted`, and of classes its `probability`, after its own
-    columns; with `probabilities`, that of every class.
+    """Predict for every row of a table and write the rows with added columns.
 
-    `file` may be a folder of parts, each of which becomes a part of the folder `out`. What is done there is not done
-    again; `shard` 2/3 takes every third part, from the second on; `on` ray, workers of a cluster do (so many `jobs`).
+    The columns are `predicted` and, for classes, `probability`. With `probabilities`, there is also a column for each
+    class.
+
+    `file` may be a folder of parts. Each part is written to a file in the folder `out`, and finished parts are not
+    computed again. `shard` 2/3 takes every third part, starting with the second. With `on` ray, `jobs` workers of a Ray
+    cluster compute the parts.
     """
     work = PredictFile(text=text, encoding=encoding, format=format, probabilities=probabilities)
     return write_rows(run, work, file, out, PartOptions(**parts))
@@ -95,11 +98,12 @@ def embed_file(
     say: Say = say,
     **parts: Unpack[PartArguments],
 ) -> RowsWritten:
-    """The vector of each text of a table or a text file, as .npy or .jsonl; with `tokens`, those of its tokens.
+    """Write the vector of each text of a table or a text file as .npy or .jsonl.
 
-    A row without text has no vector: `error` gives the reason in .jsonl, and its numbers are NaN in .npy.
+    With `tokens`, write a vector for each token. A row without text has no vector: in .jsonl, `error` has the reason;
+    in .npy, its values are NaN.
 
-    `file` may be a folder of parts, each of which becomes a part of the folder `out`, as `predict_file` has it.
+    `file` may be a folder of parts, as in `predict_file`.
     """
     work = EmbedFile(text=text, encoding=encoding, format=format, tokens=tokens)
     return write_rows(run, work, file, out, PartOptions(**parts))
@@ -125,10 +129,10 @@ def translate_file(
 ) -> RowsWritten:
     """Translate every line of a text file, or every row of a table; rows keep their columns and get a `translation`.
 
-    The name of `out` decides the format: .csv, .tsv, .jsonl or .parquet; anything else has one translation per line.
+    The name of `out` determines the format: .csv, .tsv, .jsonl or .parquet. Any other name means one translation per
+    line.
 
-    `file` may be a folder of parts, each of which becomes a part of the folder `out`, as in `predict_file`. The search
-    options are those of `LoadedTranslator.translate`.
+    `file` may be a folder of parts, as in `predict_file`. The search options are those of `LoadedTranslator.translate`.
     """
     search: Any = {name: value for name, value in options.items() if name in SearchArguments.__annotations__}
     parts: Any = {name: value for name, value in options.items() if name not in search}
@@ -142,13 +146,15 @@ def translate_file(
 
 @dataclass(frozen=True, kw_only=True)
 class PredictFile(FileWork):
-    """Every column of a file stays; `predicted` and `probability` (of numbers and of several labels, which stand in one
-    cell, `predicted` alone) come after them.
+    """Predictions for the rows of a file. All columns of the file are kept, and new columns are added after them.
 
-    A row without text gets neither, unless the run reads other columns too. A file that is not a table has one text per
-    line. A .csv output has the delimiter of a .csv input, else commas. Tables have a column for each deviation from the
-    training data that the run can detect (`unknown_text`, `outside_range`, `unseen_categories`). JSON lines contain
-    only the deviations of their row, and the reason for a missing answer (`error`).
+    The new columns are `predicted` and `probability`; numbers and label sets have only `predicted`. A label set is in
+    one cell. A row without text has no prediction, unless the run reads other columns too. A file that is not a table
+    has one text per line. A .csv output has the delimiter of a .csv input, else commas.
+
+    Tables have a column for each deviation from the training data that the run can detect (`unknown_text`,
+    `outside_range`, `unseen_categories`). JSON lines contain only the deviations of their row, and the reason for a
+    missing answer (`error`).
     """
 
     verb = "predict"
@@ -180,14 +186,14 @@ class PredictFile(FileWork):
         return notes.counts
 
     def _read(self, loaded: LoadedPredictor, file: str) -> tuple[RowFile, str | None]:
-        """Return a file's rows, and its text column if rows without a text get no answer."""
+        """Return the rows of a file, and its text column if rows without text have no answer, else None."""
         config, path = loaded.config, find(file)
         if config.data.kind not in (TABLE, MIXED):
             return self.read_texts(loaded, file)
         if self.text is not None and self.text != config.data.text:
             raise Misuse(f"--text {self.text}: this run reads the columns by the names that it learned them by")
         encoding = self.encoding or config.data.encoding
-        if path is None or not is_table(path):  # a data set by its name, or nothing that can be read
+        if path is None or not is_table(path):  # the name of a data set, or a file that is not a table
             rows = RowFile.of_table(read_table(file, DataSettings(encoding=encoding)), Path(file), encoding)
         else:
             rows = RowFile.scan(file, path, encoding)
@@ -202,7 +208,7 @@ def _predicted_rows(
 ) -> Iterator[added_columns.Answered]:
     """Yield the rows of a file with the cells that are added to each."""
     waiting: list[tuple[Table, list[int]]] = []
-    """Rows that wait for their predictions, and which of them have an answer."""
+    """Rows that wait for their predictions, and the indices of those that have an answer."""
 
     def parts() -> Iterator[Labelled]:
         for table in file.tables():
@@ -229,9 +235,9 @@ def _predicted_rows(
 
 
 def mark_columns(loaded: LoadedPredictor) -> dict[str, Any]:
-    """Return the columns for deviations from the training data, and the types of their values.
+    """Return the columns for deviations from the training data, with the types of their values.
 
-    They depend on the run alone, so that all parts of a folder have the same columns.
+    They depend only on the run, so that all parts of a folder have the same columns.
     """
     table = table_in(loaded.features)
     marks: dict[str, Any] = {} if loaded.tokenizer is None else {"unknown_text": bool}
@@ -244,16 +250,16 @@ def mark_columns(loaded: LoadedPredictor) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _NewCells:
-    """How a prediction becomes the cells that are added to its row."""
+    """Conversion of a prediction to the cells that are added to its row."""
 
     names: Mapping[str, str]
-    """The names under which values are written, by their own names."""
+    """Names under which values are written, by their original names."""
     answers: tuple[str, ...]
-    """Columns of `answer_columns`, with those of the probabilities."""
+    """Columns of `ANSWER_COLUMNS`, and the columns of the probabilities."""
     marks: tuple[str, ...] | None
-    """Columns of `mark_columns`; None for JSON lines, which contain only the marks of their row."""
+    """Columns of `mark_columns`; None for JSON lines, which contain only the deviations of their row."""
     separator: str | None
-    """What separates several values in one cell; None if they stay a list."""
+    """Separator of several values in one cell; None if they remain a list."""
 
     def of(self, prediction: Prediction) -> dict[str, Any]:
         """Return the cells by the names under which they are written."""
@@ -269,7 +275,7 @@ class _NewCells:
         return {self.names[name]: cells[name] for name in (*self.answers, *self.marks)}
 
     def _cell(self, value: bool | Sequence[str]) -> Any:
-        """Return a value as it is written; where a cell is text, truths are written as in JSON."""
+        """Return a value as it is written; in text formats, truth values are written as in JSON."""
         if self.separator is None:
             return value if isinstance(value, bool) else list(value)
         return json.dumps(value) if isinstance(value, bool) else self.separator.join(value)
@@ -280,7 +286,7 @@ class _NewCells:
 
 @dataclass(frozen=True, kw_only=True)
 class EmbedFile(FileWork):
-    """A row of the array, or a line of JSON, for each text."""
+    """Vectors of texts, as a row of an array or a line of JSON per text."""
 
     verb = "embed"
     kinds = (added_columns.JSON, ARRAY)
@@ -289,7 +295,7 @@ class EmbedFile(FileWork):
     tokens: bool = False
 
     def check(self, run: Run) -> None:
-        """Every run that reads texts has vectors; what does not says so itself."""
+        """Accept every run: a run without vectors raises its own error when it embeds."""
 
     def write(self, loaded: Any, file: str, out: str | TextIO) -> InputCounts:
         rows, column = self.read_texts(loaded, file)
@@ -301,7 +307,7 @@ class EmbedFile(FileWork):
 
 
 _Row = tuple[str, Embedded | None]
-"""A text with its vectors, which are None if the text is empty."""
+"""A text with its vectors; None if the text is empty."""
 
 
 def _vectors_json(text: str, found: Embedded | None) -> dict[str, Any]:
@@ -315,7 +321,7 @@ def _vectors_json(text: str, found: Embedded | None) -> dict[str, Any]:
 def write_vectors(
     loaded: Any, chunks: Iterator[list[str]], count: int, out: str | TextIO, *, tokens: bool = False
 ) -> InputCounts:
-    """Write the vectors of `count` texts; return how many texts there are, and how many have no vector."""
+    """Write the vectors of `count` texts; return the number of texts, and the number of texts without a vector."""
     is_array = isinstance(out, str) and kind_of(Path(out)) == ARRAY
     if is_array and tokens and count > 1:
         raise Misuse(f"{count} texts of different lengths make no array: with --per-token, use .jsonl")
@@ -348,7 +354,7 @@ def _embedded(loaded: Any, chunks: Iterator[list[str]], counts: InputCounts, *, 
 
 
 def _write_array(part: Path, embedded: Iterator[Embedded | None], loaded: Any, count: int) -> None:
-    """Write one vector per row as it comes, NaN for a row without one."""
+    """Write one vector per row as it arrives, NaN for a row without a vector."""
     sample = loaded.embed("none").vector
     missing = np.full_like(sample, np.nan)
     vectors = (missing if one is None else one.vector for one in embedded)
@@ -375,7 +381,7 @@ def _write_npy(part: Path, dtype: Any, shape: tuple[int, ...], arrays: Iterable[
 
 @dataclass(frozen=True, kw_only=True)
 class TranslateFile(FileWork):
-    """Blank lines stay blank; a row without text has no translation."""
+    """Translations for the rows of a file. Blank lines stay blank; a row without text has no translation."""
 
     verb = "translate"
     kinds = (LINES, *added_columns.KINDS)
@@ -427,7 +433,7 @@ class TranslateFile(FileWork):
         path = Path(file)
         if not path.exists() or path.is_file() or path.is_dir():
             return self.read_texts(loaded, file)
-        check_encoding(self.encoding)  # what the shell pipes in can be read once: it is held
+        check_encoding(self.encoding)  # a pipe can be read only once, so its lines are kept in memory
         lines = held_lines(path, self.encoding)
         return RowFile.of_table(Table(file, {LINE: lines}, list(range(len(lines)))), path, self.encoding), LINE
 
@@ -445,7 +451,7 @@ class TranslateFile(FileWork):
     ) -> Iterator[tuple[Table, list[Translation]]]:
         """Yield some rows at a time with their translations, and count the rows without text.
 
-        Among so many rows, some have similar lengths, so that little is padded.
+        Each group is large enough to batch texts of similar length, which keeps padding low.
         """
         done = 0
         for table in rows.tables():
@@ -469,7 +475,7 @@ class TranslateFile(FileWork):
 def translation_lines(
     translations: list[Translation], to: TextIO, before: int, nbest: int, *, as_json: bool
 ) -> Iterator[str]:
-    """A line for each text, or one for each of its best few, with the number of the text."""
+    """Yield a line for each text; with `nbest` above 1, a line with number and score for each translation."""
     for number, translation in enumerate(translations, before + 1):
         if as_json:
             lines = [json_line(translation.to_dict(), to.encoding)]

@@ -1,4 +1,4 @@
-"""Look inside a run: one verb for every view of it."""
+"""Look inside a run (`gf.look`): one function for all views."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -18,9 +18,9 @@ from glassformer.rendering.view import View, Views
 from glassformer.text.display import cut
 
 HEAD_OPTIONS, ORDER_OPTIONS = ("head", "mode"), ("layer", "position")
-"""Options that mean something only where there are heads, and only where there are layers and an order."""
+"""Options for models with attention heads, and options for models with layers and positions."""
 LONGEST = 100
-"""Characters of a title."""
+"""Maximum number of characters in a title."""
 
 
 @check_arguments
@@ -28,14 +28,23 @@ LONGEST = 100
 def look(
     run: AnyRun, *texts: Example, view: str | None = None, device: str = "auto", say: Say = say, **options: Any
 ) -> View | Views:
-    """A view of a run's model; `view` is one of `config.views.VIEWS`, or `all`: every one that is made in a moment.
+    """Return a view of a run's model.
 
-    `options` are the fields of `config.views.LookOptions`: `layer`, `head` and `position` count from 0; `mode`: how
-    attention is drawn; `translation`: what a translator is to write, `beam`: how it finds that itself; `answer`: what
-    an example should be, for a training step; `word`, and `anchors`: words to compare it with; `versus`: a second text;
-    `second_run`: a second run for it; `links`: a file; `ablate_heads`: such as "0.1,2.3"; `temperature`, `top_k`,
-    `top_p`, `length_penalty`: as one writes with; `samples` and `tokens`: how much of it a tree holds. Without `view`
-    they choose it (`word`, `versus`, `links`, `ablate_heads`, `answer`); else it is the first that this run has.
+    `view` is a name in `config.views.VIEWS`, or `all` for every view that takes only a moment. Without `view`, the
+    options `word`, `versus`, `links`, `ablate_heads` and `answer` choose it. Without these, it is the run's first view.
+
+    `options` are the fields of `config.views.LookOptions`:
+
+    - `layer`, `head`, `position`: indices from 0
+    - `mode`: how attention is drawn
+    - `translation`: the target text for a translator; `beam`: width of the search for its own
+    - `answer`: the correct answer of an example, for a training step
+    - `word`, `anchors`: a word, and the words to compare it with
+    - `versus`: a second text; `second_run`: a second run for both texts
+    - `links`: a file
+    - `ablate_heads`: heads to switch off, such as "0.1,2.3"
+    - `temperature`, `top_k`, `top_p`, `length_penalty`: as for generation
+    - `samples`, `tokens`: size of a tree
     """
     options = _options_with_values(options)
     if "second_run" in options and "versus" not in options:
@@ -53,13 +62,13 @@ def look(
         quick = [views[name] for name in views_of(loaded) if views[name].quick]
         return Views(cut(str(request.text), LONGEST), [kind.make(request) for kind in quick], about)
     result = views[chosen].make(request)
-    if not isinstance(result, View):  # a person's own may give anything
+    if not isinstance(result, View):  # a user's view may return anything
         raise Misuse(f"the view {chosen} gave {with_article(result)}, not a View")
     return replace(result, about=about)
 
 
 def _options_with_values(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that have a value; refuse unknown names and values of another type."""
+    """Return the options that have a value; raise an error for unknown names and values of another type."""
     by_name = {name: value for name, value in options.items() if value is not None}
     if odd := next((name for name in options if name not in OPTIONS), None):
         raise TypeError(f"look: {unknown('option', odd, OPTIONS)}")
@@ -70,13 +79,13 @@ def _options_with_values(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _known_view(name: str) -> str:
-    """Return the name of a view; refuse an unknown one."""
+    """Return the name of a view; raise `Misuse` if it is unknown."""
     refuse_unknown("view", name, (*all_views(), ALL), Misuse)
     return name
 
 
 def _implied(options: Mapping[str, Any]) -> str | None:
-    """The view that options are asked for; one that another such view takes too does not choose."""
+    """Return the view that the options imply, or None. An option implies none if another implied view takes it too."""
     choosing = {name: chosen for name in options if (chosen := OPTIONS[name].get("chooses"))}
     views = all_views()
     for name in list(choosing):
@@ -89,7 +98,7 @@ def _implied(options: Mapping[str, Any]) -> str | None:
 
 
 def _check(name: str, loaded: Loaded, options: Mapping[str, Any], texts: Sequence[Example]) -> None:
-    """Whether this run has the view, and the view these options."""
+    """Raise `Misuse` if the run does not have this view, or the view does not have these options."""
     views = all_views()
     if name != ALL and not views[name].needs(loaded):
         model = f"{loaded.config.task}, {loaded.family.model_name(loaded.config)}"

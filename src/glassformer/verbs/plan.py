@@ -1,4 +1,4 @@
-"""`glassformer plan`: before a training, what it will take. `gf.plan` in Python."""
+"""Estimate the memory, speed and time of a training run (`gf.plan`), and compare the sizes of models."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -17,11 +17,11 @@ from glassformer.planning.setup import flags_of, from_data, from_tokens
 from glassformer.planning.sharding import NODE
 
 GPU_MEMORY = 80.0
-"""GiB of a GPU on paper, unless said."""
+"""Default memory per GPU in GiB for an estimate without hardware."""
 GPU_SPEED = 400.0
-"""TFLOP/s that it is taken to reach: about 40 % of what an H100 can do in bf16."""
+"""Default speed per GPU in TFLOP/s: about 40 % of an H100's peak in bf16."""
 IN_NODE, BETWEEN_NODES = 400.0, 50.0
-"""GB/s that come to it from others: by NVLink, and by a network adapter of 400 Gb/s for each."""
+"""Default bandwidth per GPU in GB/s: with NVLink, and with a 400 Gb/s network adapter per GPU."""
 
 
 @check_arguments
@@ -43,9 +43,10 @@ def plan(
     """Estimate memory, speed and time of a training run with these settings, which are those of `train`.
 
     `probe`: measure the speed for a few seconds. `device_memory`: plan for this many GiB instead of the free memory.
-    `gpus`: compute the estimate for this many GPUs, which need not exist here. `device_memory` is then the memory of
-    each in GiB, `flops` its speed in TFLOP/s, `bandwidth` the GB/s between GPUs and `price` the cost of a GPU hour.
-    `training_tokens`: plan a language model on this many tokens instead of data, also without this machine.
+
+    `gpus`: compute the estimate for this many GPUs, which need not exist on this machine. `device_memory` is then the
+    memory of each in GiB, `flops` its speed in TFLOP/s, `bandwidth` the GB/s between GPUs and `price` the cost per GPU
+    hour. `training_tokens`: plan for a language model and this many tokens, without data or measurements.
     """
     paper = {"--flops": flops, "--bandwidth": bandwidth, "--price": price}
     _check(data, gpus, training_tokens, {"--device-memory": device_memory, **paper})
@@ -75,10 +76,10 @@ def plan_models(
     say: Say = say,
     **settings: Any,
 ) -> ParameterTable:
-    """Return the parameters of several models side by side, and the FLOPs of each per token (without text, per row).
+    """Return the parameters of several models side by side, with the FLOPs of each per token (without text, per row).
 
-    `models`: names with commas between them, or a list of names, as `train` takes `model`. A setting of `model` goes to
-    the models that have it. `training_tokens`: number of tokens for language models, instead of data.
+    `models`: comma-separated names or a list of names, as for `model` in `train`. A setting of the `model` section
+    applies to the models that have it. `training_tokens`: number of tokens for language models, instead of data.
     """
     _check(data, None, training_tokens, {})
     names, flags = _model_names(models), flags_of(data, settings)
@@ -94,7 +95,7 @@ def plan_models(
         encoder, variant = model_name(name)
         own = {key: value for key, value in flags.items() if name in users.get(key, names)}
         own |= {"model.encoder": encoder, **{f"model.{key}": value for key, value in variant.items()}}
-        with listening(None if name == names[0] else silent):  # the data is the same
+        with listening(None if name == names[0] else silent):  # report the data only once
             planned = (
                 from_data(own, config, gpus=None)
                 if training_tokens is None

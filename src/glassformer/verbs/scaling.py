@@ -1,4 +1,4 @@
-"""`glassformer scaling`: how time, memory, gradients and what is learned change as texts get longer."""
+"""Measure how time, memory, gradients and learning change with the length of the texts (`gf.scaling`)."""
 
 import platform
 from collections.abc import Callable, Iterable
@@ -31,7 +31,7 @@ MEASURES: dict[str, Callable[[request.ScalingRequest, torch.device], Section]] =
 
 @dataclass(frozen=True)
 class Growth(Renderable):
-    """What was found, part by part. In a notebook it shows itself."""
+    """Measurements of each part, with a view for notebooks."""
 
     plan: request.ScalingRequest
     device: str
@@ -40,12 +40,12 @@ class Growth(Renderable):
 
     @property
     def findings(self) -> list[str]:
-        """A sentence or two of each part."""
+        """One or two sentences about each part."""
         return [section.finding for section in self.parts.values()]
 
     @property
     def how(self) -> str:
-        """What it was measured on, and how often."""
+        """The hardware, and the number of repeats."""
         machine = f"{platform.machine()}, {counted(self.threads, 'thread')}, torch {torch.__version__}"
         memory = " Memory is the most that a step held at once." if self.device.startswith("cuda") else ""
         return (
@@ -57,7 +57,7 @@ class Growth(Renderable):
         return growth_view(list(self.parts.values()), self.how)
 
     def to_dict(self) -> dict[str, Any]:
-        """All numbers, for programs."""
+        """Return all numbers, JSON-serialisable."""
         return {
             "how": self.how,
             "settings": asdict(self.plan),
@@ -83,10 +83,11 @@ def scaling(
     device: str = "auto",
     say: Say = say,
 ) -> Growth:
-    """Models of like size on longer and longer texts.
+    """Measure models of similar size on texts of increasing length.
 
-    `parts`: None means all parts that measure one of the `models`. `width` and `layers` are the Transformer's.
-    `minutes`: approximate time for all parts on two cores; more minutes allow longer training.
+    `parts`: None means all parts that measure one of the `models`. `width` and `layers` are those of the Transformer;
+    other models have a similar size. `minutes`: approximate time for all parts on two cores; more minutes allow longer
+    training.
     """
     plan = request.scaling_request(
         models=models,

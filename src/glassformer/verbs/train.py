@@ -41,27 +41,34 @@ def train(
     log_to: str | Sequence[str] | None = None,
     **settings: Any,
 ) -> Trained:
-    """Train a model and leave a run.
+    """Train a model and save it as a run.
 
-    `data` is a path, the name of a data set, or what a program holds: a list of texts, of (text, label) or (source,
-    target), of dicts, a DataFrame of pandas or polars, a Dataset, or arrays (images, labels). That is written to a file
-    in a folder `data` beside the run, which reads it again from there; without `keep_data` it is gone at the end, and
-    later verbs ask for it.
+    `data` is a path, the name of a data set, or data in memory. Data in memory is a list of texts, of pairs (text,
+    label) or (source, target), or of dicts; a pandas or polars DataFrame; a Dataset; or arrays (images, labels). It is
+    written to a file in a folder `data` beside the run. Without `keep_data`, the file is deleted at the end, and later
+    commands must be given the data.
 
-    `settings` are the short names of the command line (`steps=500`), dotted keys (`**{"model.layers": 2}`) or whole
-    sections (`training=gf.Training(lr=0.001)` or `{"lr": 0.001}`). `model` is a name (`lstm`, `bag:counts`), the
-    settings of a model (`gf.LSTM(layers=2)`), an nn.Module of one's own that maps
-    B×T tokens and their mask to a score for each class (or one number), its class, which gets those of vocab, outputs
-    and context that its `__init__` names, or a function that makes it from the size of the vocabulary and the number
-    of scores. With `from_run`, the body and the tokens of that run are taken. A `draft`
-    is one of many: its test part is not looked at, and it leaves no pictures and no report. With `refit`, a last
-    training follows on all rows but those of the test, for as long as the best weights took; the run that it leaves
-    tells the scores of the one before, which is kept in `held-out`. `minutes` are for all of it, from reading to the
-    report, as told by `clock`, the seconds since the command began (unset: since this call); a refit is on top.
-    `resume` goes on with the run in `out` (unset: the last one); with `data` and `out`, it starts where there is none,
-    and does nothing where it has finished. `log_to` names loggers (`tensorboard`, `wandb`, `mlflow`, `trackio`), one or
-    a list; a run that goes on is logged where it was, unless others are named, or none (`[]`). `listen` is told
-    every event; unset, a notebook shows a bar, and rows that are skipped or a logger that fails are a warning.
+    `settings` are short names of the command line (`steps=500`), dotted keys (`**{"model.layers": 2}`) or whole
+    sections (`training=gf.Training(lr=0.001)` or `{"lr": 0.001}`).
+
+    `model` is a name (`lstm`, `bag:counts`), the settings of a model (`gf.LSTM(layers=2)`) or a user's own model:
+
+    - an nn.Module that maps B×T tokens and their mask to a score for each class (or to one number)
+    - its class, which gets the arguments among vocab, outputs and context that its `__init__` names
+    - a function that makes the module from the vocabulary size and the number of scores
+
+    With `from_run`, training starts from the body and the tokens of that run. A `draft` is one run of many: it does not
+    evaluate the test part, and has no pictures and no report. With `refit`, a second training run follows on all rows
+    except the test rows. It takes as many updates as the best weights took. Its card shows the scores of the first run,
+    which is kept in `held-out`.
+
+    `minutes` limits the time from reading the data to the report, without the refit. `clock` measures it in seconds
+    since the command started (unset: since this call). `resume` continues the run in `out` (unset: the last run). With
+    `data` and `out`, it starts a run if there is none, and does nothing if the run has finished.
+
+    `log_to` names one logger or a list of loggers (`tensorboard`, `wandb`, `mlflow`, `trackio`). A resumed run keeps
+    its loggers unless others are named, or none (`[]`). `listen` is called with every event. Unset, a notebook shows a
+    progress bar, and skipped rows or a failing logger are a warning.
     """
     request = TrainRequest(
         data=data,

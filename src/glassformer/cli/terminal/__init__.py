@@ -1,1 +1,1 @@
-"""What a person sees and types: results, progress, tables that live, texts from arguments and stdin."""
+"""Input and output in a terminal: results, progress, live tables, and texts from arguments and stdin."""

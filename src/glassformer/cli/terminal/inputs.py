@@ -1,4 +1,4 @@
-"""Texts that a person gives, as arguments, a line each from stdin, or in a file; and where answers are written."""
+"""Texts from arguments, stdin or a file, and the outputs of commands."""
 
 import argparse
 import contextlib
@@ -17,11 +17,11 @@ from glassformer.data.io.reading import HeldMemory, check_encoding, held_lines
 from glassformer.runs.folders import check_writable
 
 PAIR_FILES = frozenset({"data.source_file", "data.target_file"})
-"""Settings that stand for DATA."""
+"""Settings that replace DATA."""
 
 
 def check_out(out: str | None, endings: tuple[str, ...] = ()) -> None:
-    """Before anything is computed: a file of a kind that can be written, in a folder that is there."""
+    """Raise `Misuse` unless --out has an allowed ending and can be written, before anything is computed."""
     if out is None:
         return
     if endings and not out.endswith(endings):
@@ -30,12 +30,12 @@ def check_out(out: str | None, endings: tuple[str, ...] = ()) -> None:
         raise Misuse(f"--out {out}: there is no folder {Path(out).parent}")
     if Path(out).is_dir():
         raise Misuse(f"--out {out} is a folder: name a file")
-    if Path(out).is_file() or not Path(out).exists():  # not what the shell made of >(…)
+    if Path(out).is_file() or not Path(out).exists():  # not a pipe that the shell made of >(…)
         check_writable(out)
 
 
 def check_folder(out: str) -> None:
-    """Before anything is computed: a folder that is there, or can be made."""
+    """Raise `Misuse` unless --out is a folder or can be created, before anything is computed."""
     there = next(place for place in (Path(out), *Path(out).parents) if place.exists())
     if not there.is_dir():
         raise Misuse(f"{there} is a file: name a folder with --out")
@@ -43,7 +43,7 @@ def check_folder(out: str) -> None:
 
 @contextlib.contextmanager
 def writer_to(out: str | None) -> Iterator[TextIO]:
-    """stdout, or a file, which is there once all is written; until then, the one of before stays."""
+    """Yield stdout or a file. A file replaces an earlier one only when it is complete."""
     from glassformer.runs.files import text_writer
 
     with contextlib.nullcontext(sys.stdout) if out is None else text_writer(Path(out)) as to:
@@ -67,19 +67,19 @@ def show_result(
 
 
 def lines_of(file: str, encoding: str = "utf-8") -> list[str]:
-    """The lines of a text file, without their ends."""
+    """Return the lines of a text file without line ends."""
     check_encoding(encoding)
     return held_lines(Path(file), encoding)
 
 
 def check_lines(file: str) -> None:
-    """Before torch is there: a text file that is not there is refused as it would be later."""
+    """Raise an error if a text file does not exist, before torch is imported."""
     if not Path(file).expanduser().exists():
         lines_of(file)
 
 
 def check_rows(file: str) -> None:
-    """Before torch is there: what is neither a file nor the name of a data set is refused as it would be later."""
+    """Raise an error unless `file` is a file or the name of a data set, before torch is imported."""
     if not Path(file).expanduser().exists():
         from glassformer.data.io.place import find
 
@@ -87,7 +87,7 @@ def check_rows(file: str) -> None:
 
 
 def refuse_files(texts: list[str]) -> None:
-    """Raise `Misuse` if a text looks like the name of a file: the user means the contents of the file."""
+    """Raise `Misuse` if a text looks like a file name, because the user probably means the contents of the file."""
     from glassformer.data.io.place import looks_like_file_name
 
     for text in texts:
@@ -96,13 +96,14 @@ def refuse_files(texts: list[str]) -> None:
 
 
 TOGETHER = 256
-"""Lines that are handed on at once, where so many are there."""
+"""Maximum number of lines that are processed together."""
 
 
 def blocks_of(arguments: list[str]) -> Iterator[list[str]]:
-    """The arguments, or the lines of stdin, some at a time.
+    """Yield the arguments, or the lines of stdin, in groups.
 
-    Of stdin, all lines that have come so far, up to a few hundred: who writes one and waits gets its answer.
+    A group of stdin contains the lines that have arrived so far, at most `TOGETHER`. A program that writes one line and
+    waits thus gets its answer.
     """
     return blocks(arguments, TOGETHER) if arguments and arguments != ["-"] else _blocks_of_stdin()
 
@@ -122,13 +123,13 @@ def _blocks_of_stdin() -> Iterator[list[str]]:
 
 
 def _lines_of_stdin() -> Iterator[list[str]]:
-    """All lines that are there, each time."""
+    """Yield the complete lines that have arrived since the last group."""
     try:
         stdin = sys.stdin.fileno()
-    except io.UnsupportedOperation:  # not a real one, as in a notebook
+    except io.UnsupportedOperation:  # replaced by another object, as in a notebook
         yield from ([line.rstrip("\r\n")] for line in sys.stdin)
         return
-    held, length = list[bytes](), 0  # of a line that has no end yet
+    held, length = list[bytes](), 0  # start of a line whose end has not arrived
     while piece := os.read(stdin, 2**16):
         *lines, rest = piece.split(b"\n")
         if lines:
@@ -143,12 +144,12 @@ def _lines_of_stdin() -> Iterator[list[str]]:
 
 
 def texts_of(arguments: list[str]) -> Iterator[str]:
-    """The arguments, or where there are none (or only `-`) each line of stdin, as it comes."""
+    """Yield the arguments; without arguments (or with only `-`) each line of stdin as it arrives."""
     return itertools.chain.from_iterable(blocks_of(arguments))
 
 
 def held_texts(arguments: list[str]) -> list[str]:
-    """All texts that a person gives, within the limit on memory."""
+    """Return all texts from arguments or stdin, within the memory limit."""
     texts, held = list[str](), HeldMemory("what comes from stdin")
     for text in texts_of(arguments):
         texts.append(text)
@@ -157,7 +158,7 @@ def held_texts(arguments: list[str]) -> list[str]:
 
 
 def text_of_stdin() -> str:
-    """All of stdin, as one text."""
+    """Return all of stdin as one text."""
     try:
         text = sys.stdin.read(limits().field_bytes + 1)
     except UnicodeDecodeError:

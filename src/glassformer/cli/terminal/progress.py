@@ -1,4 +1,4 @@
-"""What goes on: a training as a bar, a comparison as a table of its rows on a terminal; elsewhere a line an event."""
+"""Progress of training runs and comparisons: a bar or a live table in a terminal, elsewhere one line per event."""
 
 import time
 from typing import Self
@@ -16,7 +16,7 @@ from glassformer.trials.running.engine import JobEvent
 
 
 class _Display:
-    """A part of a terminal that is drawn again and again; what `say` prints meanwhile stands above it."""
+    """A live part of a terminal. Messages that `say` prints in the meantime appear above it."""
 
     live: Live | Progress | None = None
 
@@ -33,14 +33,14 @@ class _Display:
 
 
 class Board(_Display):
-    """Hears what happens to jobs. On a terminal the table stands below what is said."""
+    """Listener for the events of jobs, which shows a live table below the messages."""
 
     live: Live | None = None
 
     def __init__(self) -> None:
         self.rows = BoardRows()
         self.after: list[str] = []
-        """What was said once all was done: it belongs below the result."""
+        """Messages after the last job has ended, which belong below the result."""
 
     def say(self, text: str) -> None:
         if self.rows.all_over:
@@ -76,7 +76,7 @@ class Board(_Display):
 
 
 class Watcher(_Display):
-    """Shows a training as it goes: a bar on a terminal, a line now and then elsewhere."""
+    """Listener for the events of a training run, which shows a bar in a terminal, and occasional lines elsewhere."""
 
     live: Progress | None = None
 
@@ -99,7 +99,7 @@ class Watcher(_Display):
         elif isinstance(event, events.Sampled):
             self._line("  │ " + event.text.strip("\n").replace("\n", "\n  │ "))
         elif isinstance(event, events.FindingReported):
-            if event.finding.severity != events.NOTE:  # those are for the report, and for glassformer doctor
+            if event.finding.severity != events.NOTE:  # notes are for the report and for `glassformer doctor`
                 self._line(f"doctor: {event.finding.line}")
         elif isinstance(event, events.Ended):
             self.close()

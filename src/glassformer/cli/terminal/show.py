@@ -1,4 +1,4 @@
-"""What a person sees: results on stdout, everything else on stderr."""
+"""Output to the terminal: results on stdout, everything else on stderr."""
 
 import contextlib
 import os
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 WIDE = 160
-"""Characters of a line where there is no terminal to fit into."""
+"""Number of characters per line if the output is not a terminal."""
 
-# --- stdout and stderr: nothing that is printed steers a terminal, and everything fits the encoding ---
+# --- stdout and stderr: printed text cannot control the terminal and always fits the encoding ---
 
 
 class Screen:
-    """A stream that lets no control character through. Colours of our own go past it, by `stream`."""
+    """A stream that removes control characters. Our own colours are written to the underlying `stream` directly."""
 
     quiet = False
-    """Set, nothing is said on the way (-q)."""
+    """Whether progress messages are suppressed (-q)."""
 
     def __init__(self, stream: TextIO, table: dict[int, str]) -> None:
         self.stream = stream
@@ -47,9 +47,9 @@ class Screen:
 
 @contextlib.contextmanager
 def screens() -> Iterator[None]:
-    """Stdout and stderr as screens. What goes into a pipe or a file keeps its line ends and directions."""
+    """Replace stdout and stderr by screens while open. Pipes and files keep line ends and text direction marks."""
     out, err = sys.stdout, sys.stderr
-    if out is not None:  # closed before we began, there is nothing to write to
+    if out is not None:  # None if it was closed when the process started
         sys.stdout = cast(TextIO, Screen(out, SCREEN if out.isatty() else TEXT))
     if err is not None:
         sys.stderr = cast(TextIO, Screen(err, SCREEN))
@@ -60,10 +60,10 @@ def screens() -> Iterator[None]:
 
 
 def be_quiet() -> None:
-    """From now on, until the verb ends, nothing is said on the way."""
+    """Suppress progress messages until the verb ends."""
     if isinstance(sys.stderr, Screen):
         sys.stderr.quiet = True
-    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"  # of whatever is fetched
+    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"  # for downloads
 
 
 def is_quiet() -> bool:
@@ -71,7 +71,7 @@ def is_quiet() -> bool:
 
 
 def unfiltered(stream: Any) -> Any:
-    """The stream behind a screen."""
+    """Return the stream behind a screen."""
     return stream.stream if isinstance(stream, Screen) else stream
 
 
@@ -80,12 +80,15 @@ def unfiltered(stream: Any) -> Any:
 
 @cache
 def console(*, stderr: bool = False) -> "Console":
-    """Texts are printed as they are. rich is imported with the first of them: a verb's --help needs none of it."""
+    """Return the console for stdout or stderr, which prints texts literally.
+
+    rich is imported on first use, because --help does not need it.
+    """
     from rich.console import Console
     from rich.segment import Segment
 
     class Terminal(Console):
-        """Colours are ours, and go through; the texts between them hold nothing that steers."""
+        """A console that writes colours directly, and removes control characters from the texts between them."""
 
         @property
         def file(self) -> Any:
@@ -96,7 +99,7 @@ def console(*, stderr: bool = False) -> "Console":
             self._file = new
 
         def on_broken_pipe(self) -> None:
-            """Nobody reads on: without a reader of its result a verb ends, without one of its notes it goes on."""
+            """Handle a closed pipe: end the verb if stdout is closed, but continue without messages if stderr is closed."""
             if not stderr:
                 raise BrokenPipeError
             mute(sys.stderr)
@@ -124,23 +127,23 @@ def open_closed_streams() -> None:
 
 
 def mute(stream: TextIO) -> None:
-    """From here on, nothing that is written goes anywhere, and nothing fails for it."""
+    """Redirect a stream to the null device, so that later writes neither appear nor fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def say(text: str, style: str | None = None, *, always: bool = False) -> None:
-    """What happens on the way, on stderr. `always`: with -q too."""
+    """Print a progress message on stderr. `always`: even with -q."""
     if always or not is_quiet():
         console(stderr=True).print(text, style=style)
 
 
 def is_live() -> bool:
-    """Whether what goes on is drawn again and again: on a terminal, unless it should be quiet."""
+    """Return whether progress is drawn live: in a terminal without -q."""
     return console(stderr=True).is_terminal and not is_quiet()
 
 
 def say_next(where: str) -> None:
-    """What to do with a run."""
+    """Print the next command for a run."""
     from glassformer.families.base import FAMILIES
     from glassformer.runs.run import Run
 
@@ -151,17 +154,17 @@ def say_next(where: str) -> None:
 
 
 def visible(text: str) -> str:
-    """Line ends and tabs as signs, so that a token stays on its line."""
+    """Return a text with symbols for line ends and tabs, so that a token stays on one line."""
     return text.replace("\n", "⏎").replace("\t", "⇥")
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """One object on one line, the last of stdout."""
+    """Print one JSON object on one line of stdout."""
     print(json_line(value, sys.stdout.encoding), flush=True)
 
 
 def show_text(text: str = "", style: str | None = None) -> None:
-    """A part of the result, on stdout."""
+    """Print a part of the result on stdout."""
     console().print(text, style=style)
 
 
@@ -172,7 +175,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: C
 def make_table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: Collection[int] = (0,), no_wrap: bool = False
 ) -> "Table":
-    """`left`: the columns that hold words; numbers are aligned on the right."""
+    """Return a table for the terminal. `left`: indices of text columns; the other columns are aligned on the right."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -184,22 +187,21 @@ def make_table(
 
 
 def _cell_text(cell: str) -> str:
-    """A cell as wide as it will be on the screen."""
+    """Return the text of a cell as it will be printed, so that its width is correct."""
     return encodable(printable(cell), sys.stdout.encoding)
 
 
 # --- progress of long work ---
 
 WORTH_SAYING = 1.0
-"""Seconds below which nobody asks how fast it was."""
+"""Seconds of work below which the speed is not reported."""
 
 
 class RowProgress(Meter):
-    """Hears of the rows, tokens, weights … that are done inside. Where results go to the terminal themselves, there is
-    no bar among them."""
+    """Progress bar for rows, tokens or weights. There is no bar if results are printed to the same terminal."""
 
     def __init__(self, *, printed: bool = False) -> None:
-        """`printed`: results go to stdout."""
+        """Create the bar. `printed`: results are printed to stdout."""
         super().__init__()
         self.has_bar = is_live() and not (printed and sys.stdout.isatty())
         self.bar: Progress | None = None

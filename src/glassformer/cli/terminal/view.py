@@ -1,4 +1,4 @@
-"""Views in a terminal: what fits there, as text; pictures are for files."""
+"""Print views in a terminal as far as they are text; pictures are for files."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from glassformer.text.display import visible as signs
 
 MOST_ROWS = 24
 STRONG = 0.35
-"""The share of the largest value from which on a token is bold."""
+"""Share of the largest absolute value above which a token is bold."""
 
 
 def show_view(page: View | Views) -> None:
@@ -51,7 +51,7 @@ def _cell(value: Cell) -> str:
 
 
 def _tokens(panel: Tokens) -> Text:
-    """The tokens for each row of values; the strongest bold, below 0 in another colour."""
+    """Return the tokens for each row of values; strong values are bold, negative ones in another colour."""
     out = Text()
     for name, values in zip(panel.names, panel.values, strict=True):
         largest = max((abs(float(value)) for value in values if value == value), default=0.0) or 1.0
@@ -67,7 +67,7 @@ def _tokens(panel: Tokens) -> Text:
 
 
 def _last_guesses(panel: Guesses) -> object:
-    """What the last layer says after each token, or at it."""
+    """Return a table of the last layer's predictions after (or at) each token."""
     rows = []
     for token, guesses, chances in zip(panel.tokens, panel.guesses[-1], panel.probabilities[-1], strict=True):
         best_two = zip(guesses[:2], chances, strict=False)
@@ -76,7 +76,7 @@ def _last_guesses(panel: Guesses) -> object:
 
 
 def _tree(panel: Tree) -> object:
-    """What was followed; what was pruned is for pages."""
+    """Return the tree without pruned branches, which only pages show."""
     root = RichTree(Text(visible(panel.root)))
     grown: list[RichTree | None] = []
     for one in panel.branches:
@@ -101,4 +101,4 @@ PRINTERS: dict[str, Callable[[Any], object]] = {
     "choices": lambda panel: _table(panel.as_table()),
     "tree": _tree,
 }
-"""What makes text of a panel, by its kind; other kinds are for pages and pictures."""
+"""Functions that turn a panel into text, by kind of panel; other kinds are for pages and pictures."""

@@ -1,7 +1,7 @@
-"""Parts of a folder in, parts of the same names in another folder out: streamed, resumable, in shares.
+"""Process a folder of parts into a folder of outputs: streamed, resumable and divided into shards.
 
-Each part is written aside, renamed, and committed by its shard's manifest. Whoever gives the same command again, with
-any number of shards, does what is not committed.
+Each part is written to a temporary file, renamed, and committed to the manifest of its shard. Running the same command
+again, with any number of shards, processes only the parts that are not committed.
 """
 
 import os
@@ -32,13 +32,13 @@ from glassformer.verbs.parts.work import FileWork, Part, PartResult, parts_in, w
 
 @dataclass(frozen=True)
 class RowsWritten:
-    """What came of a folder of parts."""
+    """Summary of the files that were written."""
 
     rows: int
-    """Rows of the parts that were done now."""
+    """Number of rows in the parts that were processed now."""
     parts: int
     skipped: int
-    """Parts that had been done before."""
+    """Number of parts that were finished before."""
     seconds: float
     out: str
     failed: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class RowsWritten:
     """Rows without an answer, unused columns, and deviations of the rows from the training data."""
 
     is_file: bool = False
-    """Whether a single file was written, not a folder."""
+    """Whether the output is a single file rather than a folder."""
 
     @property
     def rows_per_second(self) -> float:
@@ -68,7 +68,7 @@ class RowsWritten:
 
 
 class PartsFailed(GlassformerError):
-    """Some parts could not be read; all others are done."""
+    """Raised after all other parts are done if some parts could not be read."""
 
     def __init__(self, line: str, written: RowsWritten) -> None:
         super().__init__(line)
@@ -77,14 +77,14 @@ class PartsFailed(GlassformerError):
 
 Results = AbstractContextManager[Iterator[PartResult]]
 Answer = Callable[[Sequence[Part]], Results]
-"""Who answers parts, one after the other or several at once: the results come in any order."""
+"""Function that processes parts, one after the other or in parallel. The results come in any order."""
 
 
 @contextmanager
 def answer_here(
     load_run: Callable[[], Loaded], work: FileWork, parts: Sequence[Part]
 ) -> Iterator[Iterator[PartResult]]:
-    """In this process, one part after the other."""
+    """Yield the results of parts that are processed in this process, one after the other."""
     loaded = load_run()
 
     def results() -> Iterator[PartResult]:
@@ -99,7 +99,7 @@ def answer_here(
 
 
 def _share_of(part: Part, before: int, total: int) -> Watch:
-    """Rows of a part as their share of all bytes, since nobody knows how many rows are still to come."""
+    """Return a listener that converts the rows of a part to bytes, because the total number of rows is unknown."""
     progress = progress_of(BYTE)
 
     def hear(done: int, of: int, unit: str) -> None:
@@ -116,7 +116,7 @@ def write_rows(
     out: str | os.PathLike[str] | TextIO,
     options: PartOptions,
 ) -> RowsWritten:
-    """A file in, a file out; or a folder of parts in, a folder of parts out."""
+    """Apply the work to a file or to each part of a folder, and write a file or a folder."""
     file, out = os.fspath(file), os.fspath(out) if isinstance(out, os.PathLike) else out
     work.refuse_format()
     folder = opened_run(run)
@@ -133,7 +133,7 @@ def write_rows(
             raise Misuse(f"{file} is a folder of parts: --out names the folder to write to")
         answer: Answer = partial(answer_here, load_here, work)
         if options.on == "ray":
-            import_ray()  # without which nothing is begun
+            import_ray()  # raises if Ray is not installed, before anything is written
             answer = partial(answer_on_ray, folder.path, options, work)
         return write_parts(folder, work, Path(file), Path(out), answer, options)
     loaded = load_here()
@@ -143,7 +143,7 @@ def write_rows(
 
 
 def write_parts(run: Run, work: FileWork, folder: Path, out: Path, answer: Answer, options: PartOptions) -> RowsWritten:
-    """Every part of a shard that is not done yet. A part that cannot be read is told, and the others are done."""
+    """Process every unfinished part of a shard. Raise `PartsFailed` at the end if parts could not be read."""
     parts = options.share.select(parts_in(folder, out, work))
     told = {**work.options(), "precision": options.precision}
     identity = Identity(work.verb, str(run.path), _weights(run), told)
@@ -171,7 +171,7 @@ def write_parts(run: Run, work: FileWork, folder: Path, out: Path, answer: Answe
 
 
 def _weights(run: Run) -> str:
-    """What tells a run from others: the digest of its weights."""
+    """Return the digest of a run's weights, which identifies the run."""
     try:
         return digest_of(run.path)
     except OSError as error:
@@ -179,7 +179,7 @@ def _weights(run: Run) -> str:
 
 
 def _undone(manifest: Manifest, work: FileWork, parts: Sequence[Part]) -> Iterator[Part]:
-    """The parts that are not done. What is done is read again, to be sure of it."""
+    """Yield the parts that are not finished. Outputs of finished parts are read again to verify them."""
     read, total, progress = 0, sum(part.size for part in parts), progress_of(BYTE)
     for part in parts:
         if manifest.find(part.name, part.path, work.output_name(part.name)) is None:
@@ -189,7 +189,7 @@ def _undone(manifest: Manifest, work: FileWork, parts: Sequence[Part]) -> Iterat
 
 
 class Remarks:
-    """What is said of parts: of many that are told the same, the first."""
+    """Remarks about parts. Of similar remarks, only the first is reported."""
 
     def __init__(self) -> None:
         self.kinds: set[str] = set()

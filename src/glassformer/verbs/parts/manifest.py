@@ -1,6 +1,6 @@
-"""What of a folder of parts is done: a manifest for each shard, so that no two processes write the same file.
+"""Manifests of the finished parts of a folder, one per shard, so that no two processes write the same file.
 
-A part counts once its manifest names it with its digest: what a killed process left beside it does not.
+A part is finished when a manifest lists it with its digest. Files that a killed process left behind do not count.
 """
 
 import contextlib
@@ -21,19 +21,19 @@ from glassformer.verbs.parts.options import Shard
 FORMAT = 1
 NAME = re.compile(r"manifest-\d+-of-\d+\.json")
 LOCKS = ".shard-"
-"""How the folders begin that keep a second process out of a shard."""
+"""Prefix of the lock folders that keep a second process out of a shard."""
 SHOWN = 12
-"""Digits of a digest that a person is shown."""
+"""Number of digits shown of a digest."""
 REMEDY = "restore it from a copy, or name another --out"
 
 
 @dataclass(frozen=True)
 class FileState:
-    """A file as it was."""
+    """Size, modification time and digest of a file."""
 
     size: int
     changed: int
-    """When, in nanoseconds."""
+    """Modification time in nanoseconds."""
     sha256: str
 
     @classmethod
@@ -42,8 +42,10 @@ class FileState:
         return cls(stat.st_size, stat.st_mtime_ns, digest(path))
 
     def is_still(self, path: Path, *, read: bool) -> bool:
-        """Whether a file is what it was. `read`: its bytes tell, else its time does, and its bytes where that differs:
-        a copy has another.
+        """Return whether a file is unchanged.
+
+        `read`: always compare the contents. Otherwise they are compared only if the modification time differs, as for a
+        copy.
         """
         with contextlib.suppress(OSError):
             stat = path.stat()
@@ -55,32 +57,32 @@ class FileState:
 
 @dataclass(frozen=True)
 class PartEntry:
-    """A part that is done."""
+    """A finished part."""
 
     part: str
-    """Its name in the folder that was read."""
+    """Name in the input folder."""
     output: str
-    """Its name in the folder that was written."""
+    """Name in the output folder."""
     rows: int
     size: int
     sha256: str
-    """The digest of the output."""
+    """Digest of the output."""
     read: FileState
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What all answers in a folder have in common: who gave them, and how."""
+    """Command, run and options that all answers in a folder share."""
 
     verb: str
     run: str
-    """The run's folder, for people."""
+    """Path of the run's folder, for messages."""
     weights: str
-    """The digest of its weights."""
+    """Digest of the run's weights."""
     options: dict[str, Any]
 
     def difference(self, other: "Identity") -> str:
-        """What makes the answers of another differ from these, in words; nothing, if they are the same."""
+        """Return how the answers of another identity differ from these; empty if they are the same."""
         if other.verb != self.verb:
             return f"was written by {other.verb}"
         if other.weights != self.weights:
@@ -91,22 +93,24 @@ class Identity:
 
 
 class Manifest:
-    """The manifest of one shard, beside those of all others."""
+    """Manifest of one shard, with the entries of all other shards."""
 
     def __init__(self, folder: Path, shard: Shard, identity: Identity) -> None:
         self.folder = folder
         self.path = folder / f"manifest-{shard}.json"
         self.identity = identity
         self.entries: dict[str, PartEntry] = {}
-        """Of this shard, by part."""
+        """Entries of this shard, by part."""
         self.others: dict[str, list[PartEntry]] = {}
-        """Of all other shards, whatever their number, by part."""
+        """Entries of all other shards, with any number of shards, by part."""
 
     @classmethod
     @contextlib.contextmanager
     def opened(cls, folder: Path, shard: Shard, identity: Identity, *, overwrite: bool) -> "Iterator[Manifest]":
-        """For this process alone. A folder that holds anything else, or answers of another run or of other options, is
-        refused; with `overwrite`, these are replaced.
+        """Yield the manifest, locked for this process.
+
+        Raise `Misuse` if the folder contains other files, or answers of another run or with other options. With
+        `overwrite`, such answers are replaced.
         """
         manifest = cls(folder, shard, identity)
         filled = folder.is_dir() and any(not path.name.startswith(LOCKS) for path in contents(folder))
@@ -120,7 +124,7 @@ class Manifest:
                 manifest._join()
                 yield manifest
         finally:
-            with contextlib.suppress(OSError):  # which one who was killed may have left
+            with contextlib.suppress(OSError):  # a killed process may have left it
                 place.rmdir()
 
     def _read_all(self) -> dict[Path, tuple[Identity, list[PartEntry]]]:
@@ -128,8 +132,9 @@ class Manifest:
         return {path: _read(path) for path in paths if NAME.fullmatch(path.name)}
 
     def _clear(self) -> None:
-        """Throw away what was answered before; a manifest goes after its parts, and this one is there before the others
-        go.
+        """Delete the earlier answers, each manifest after its parts.
+
+        The new manifest is written before the other manifests are deleted.
         """
         before = self._read_all()
         for _, entries in before.values():
@@ -141,7 +146,10 @@ class Manifest:
                 remove(path)
 
     def _join(self) -> None:
-        """Say with what this shard is answered, before any work, so that one who begins at the same time can tell."""
+        """Write this shard's identity before any work, and read the entries of all shards.
+
+        A process that starts at the same time can thus detect a conflict.
+        """
         self._refuse_other()
         is_new = not self.path.exists()
         if is_new:
@@ -170,12 +178,12 @@ class Manifest:
         write_json(self.path, {"format": FORMAT, **asdict(self.identity), "parts": entries})
 
     def commit(self, entry: PartEntry) -> None:
-        """From here on, a part is done."""
+        """Record a part as finished."""
         self.entries[entry.part] = entry
         self._write()
 
     def find(self, part: str, read: Path, output: str) -> PartEntry | None:
-        """A part that is done, and still as it was left, whichever shard did it."""
+        """Return the entry of a finished part of any shard; None if its input or output has changed, or if it is not finished."""
         entries = [*filter(None, [self.entries.get(part)]), *self.others.get(part, ())]
         entries = [entry for entry in entries if entry.output == output]
         for entry in entries:
@@ -191,7 +199,7 @@ class Manifest:
 
 @dataclass(frozen=True)
 class _Written(Identity):
-    """The file of a manifest."""
+    """Contents of a manifest file."""
 
     format: int
     parts: list[PartEntry]

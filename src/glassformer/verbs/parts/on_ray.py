@@ -1,7 +1,7 @@
-"""The parts of a folder on a Ray cluster: Ray Data's `map_batches` over their names, with a model in each worker.
+"""Process the parts of a folder on a Ray cluster, with Ray Data's `map_batches` over their names.
 
-What goes through Ray is where a part lies and, back, its entry for the manifest: rows stay in their files. So a part is
-done as a whole by one worker, as it is without Ray, and one whose worker dies is done again.
+Each worker loads the model once. Only paths and manifest entries go through Ray; rows stay in their files. One worker
+processes a whole part, as without Ray. If the worker dies, another one processes the part again.
 """
 
 import importlib
@@ -26,16 +26,19 @@ from glassformer.verbs.parts.options import PartOptions
 from glassformer.verbs.parts.work import FileWork, Part, PartResult, write_part
 
 RETRIES = 3
-"""How often a part may take its worker down with it."""
+"""Number of times that a part is tried again after its worker died."""
 OURS = "GLASSFORMER_"
-"""Variables of the environment that workers need too: limits, plugins, whether weights are verified."""
+"""Prefix of environment variables that workers need too: limits, plugins, and whether weights are verified."""
 
 
 @contextmanager
 def answer_on_ray(
     run: Path, options: PartOptions, work: FileWork, parts: Sequence[Part]
 ) -> Iterator[Iterator[PartResult]]:
-    """Use the cluster that `RAY_ADDRESS` names, the one that runs here already, or a new one here."""
+    """Yield the results of parts from a Ray cluster.
+
+    This uses the cluster that `RAY_ADDRESS` names, a cluster that is already running here, or a new local one.
+    """
     ray, data = import_ray()
     begins = not ray.is_initialized()
     if begins:
@@ -51,7 +54,7 @@ def answer_on_ray(
             compute=data.ActorPoolStrategy(size=min(options.jobs or gpus or int(room.get("CPU", 1)), len(parts))),
             num_gpus=int(gpus > 0),
             num_cpus=int(not gpus),
-            ray_remote_args_fn=lambda: {"max_task_retries": RETRIES},  # as a keyword it is deprecated
+            ray_remote_args_fn=lambda: {"max_task_retries": RETRIES},  # deprecated as a keyword argument
         )
 
         def results() -> Iterator[PartResult]:
@@ -73,7 +76,7 @@ def answer_on_ray(
 
 
 class PartWorker:
-    """A process of the cluster, with a model that is loaded once."""
+    """Worker process of the cluster, which loads the model once."""
 
     def __init__(self, run: str, device: str, precision: str, work: FileWork) -> None:
         self.place = run, device, precision
@@ -81,12 +84,12 @@ class PartWorker:
         self.loaded: Loaded | None = None
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
-        """What came of the one part in a batch, as JSON."""
+        """Return the result of the one part in a batch, as JSON."""
         fields = json.loads(batch["part"][0])
         part = Part(**{**fields, "path": Path(fields["path"]), "output": Path(fields["output"])})
         try:
             result = asdict(write_part(self._load(), self.work, part))
-        except GlassformerError as error:  # which would meet the other parts too
+        except GlassformerError as error:  # other parts would fail with the same error
             result = {"stopped": str(error)}
         return {"result": [json.dumps(result)]}
 
@@ -99,7 +102,7 @@ class PartWorker:
 
 
 def _to_row(part: Part) -> dict[str, str]:
-    """Where a part lies, whatever folder a worker runs in."""
+    """Return a part as a row, with absolute paths because workers may run in another folder."""
     places = {"path": os.path.abspath(part.path), "output": os.path.abspath(part.output)}
     return {"part": json.dumps({**asdict(part), **places})}
 
@@ -114,7 +117,7 @@ def _from_row(row: dict[str, str]) -> PartResult:
 
 
 def import_ray() -> tuple[Any, Any]:
-    """Ray and Ray Data, which say nothing of their own but what went wrong."""
+    """Return the modules `ray` and `ray.data`, with their logging reduced to errors."""
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     try:
         ray, data = (importlib.import_module(name) for name in ("ray", "ray.data"))

@@ -1,4 +1,4 @@
-"""Which parts of a folder are answered, where and by whom; torch-free, so that what cannot be is refused at once."""
+"""Options for a folder of parts. This module does not import torch, so that wrong options are refused at once."""
 
 import os
 import re
@@ -15,15 +15,15 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Shard:
-    """Every so-manieth part, from the number's own on; without a word, all of them."""
+    """Every `of`-th part, starting with part `number`; by default all parts."""
 
     number: int = 1
-    """Counted from 1."""
+    """Number of the first part, counted from 1."""
     of: int = 1
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """`2/3`."""
+        """Parse `i/n`, such as `2/3`; raise `Misuse` if it is invalid."""
         match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text.strip(), re.ASCII)
         if match is None:
             raise Misuse(f"--shard {text}: it wants i/n, such as 2/3, the second of three shards")
@@ -40,7 +40,7 @@ class Shard:
 
 
 class PartArguments(TypedDict, total=False):
-    """Arguments of the verbs that answer a folder of parts: the fields of `PartOptions`."""
+    """Arguments of the functions that read a folder of parts: the fields of `PartOptions`."""
 
     shard: str | None
     on: str
@@ -52,12 +52,12 @@ class PartArguments(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class PartOptions:
-    """Where and by whom the parts of a folder are answered; none of it changes an answer but `precision`."""
+    """Hardware and parts to use for a folder of parts. Only `precision` affects the answers."""
 
     shard: str | None = None
     on: str = "local"
     jobs: int | None = None
-    """Workers of Ray; unset: as many as the cluster has room for."""
+    """Number of Ray workers; None: as many as the cluster has room for."""
     overwrite: bool = False
     device: str = "auto"
     precision: str = "fp32"
@@ -67,7 +67,7 @@ class PartOptions:
         return Shard() if self.shard is None else Shard.parse(self.shard)
 
     def check(self, file: str) -> None:
-        """Refuse what cannot be. `file`: what is read, a file or a folder of parts."""
+        """Raise `Misuse` for options that do not fit together. `file`: the input, a file or a folder of parts."""
         refuse_unknown("engine", self.on, ENGINES, Misuse)
         shard, is_folder = self.share, os.path.isdir(file)
         if self.jobs is not None and self.jobs < 1:

@@ -1,4 +1,4 @@
-"""What a verb does with one file of rows, and the parts of a folder to which it does so."""
+"""The work of a command on one file of rows, and the parts of a folder."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -22,38 +22,41 @@ from glassformer.verbs.added_columns import NO_TEXT
 from glassformer.verbs.parts.manifest import FileState, PartEntry
 
 READ = ("parquet", "jsonl", "csv", "tsv", "txt")
-"""The kinds of files that are parts; each but the first may be gzipped."""
+"""File formats that count as parts. All except the first may be gzipped."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileWork(ABC):
-    """A file in, a file with the answers out. Its fields are all that the answers depend on, beside the run."""
+    """Work that reads a file and writes a file with the answers.
+
+    The answers depend only on the run and on the fields of this class.
+    """
 
     verb: ClassVar[str]
     kinds: ClassVar[tuple[str, ...]]
-    """What can be written; a file of none of these kinds becomes one of the first."""
+    """Formats that can be written. An input in another format is written in the first of these."""
     result: ClassVar[str]
-    """What a row without text does not get."""
+    """Name of the result that a row without text does not have."""
 
     format: str | None = None
-    """The kind that is written; unset: what the name of the output ends with."""
+    """Output format; None: the format in the name of the output."""
     text: str | None = None
-    """The text column; unset: the one that the run learned from."""
+    """Text column; None: the column that the run learned from."""
     encoding: str | None = None
-    """Unset: that of the data that the run learned from."""
+    """Encoding; None: the encoding of the run's own data."""
 
     @abstractmethod
     def check(self, run: Run) -> None:
-        """Refuse a run that cannot do this, before its weights are read."""
+        """Raise an error if a run cannot do this work, before its weights are read."""
 
     @abstractmethod
     def write(self, loaded: Any, file: str, out: str | TextIO) -> InputCounts:
         """Answer every row of a file of any size, some rows at a time; return the counts."""
 
     def read_texts(self, loaded: Loaded, file: str) -> tuple[RowFile, str]:
-        """Return a file's rows and its text column; in a file that is not a table, each line is a text.
+        """Return the rows of a file and its text column. Without a table, each line is a text.
 
-        A run without column names of its own reads the column that looks like text.
+        A run without column names reads the column that looks like text.
         """
         path = find(file)
         if path is None or path.is_dir():
@@ -69,17 +72,17 @@ class FileWork(ABC):
         return rows, text
 
     def tell_blank(self, file: str, counts: InputCounts) -> None:
-        """Report the rows without text."""
+        """Report the number of rows without text."""
         if blank := counts.unanswered.get(NO_TEXT):
             say(f"{file}: {counted(blank, 'row')} without text, and so without {self.result}")
 
     def refuse_format(self) -> None:
-        """Refuse a kind that is not written here."""
+        """Raise `Misuse` if the format cannot be written."""
         if self.format is not None:
             refuse_unknown("format", self.format, self.kinds, Misuse)
 
     def output_name(self, part: str) -> str:
-        """What the output of a part is called: as the part itself, if that is a kind that can be written."""
+        """Return the output name of a part: its own name if its format can be written, else with another extension."""
         path = PurePosixPath(part.removesuffix(".gz"))
         own = kind_of(Path(path))
         kind = self.format or (own if own in self.kinds else self.kinds[0])
@@ -94,19 +97,19 @@ class FileWork(ABC):
 
 @dataclass(frozen=True)
 class Part:
-    """A file of the folder that is read."""
+    """A file in the input folder."""
 
     name: str
-    """Its path in there, with / between folders."""
+    """Path relative to the input folder, with / as separator."""
     path: Path
     output: Path
-    """What becomes of it."""
+    """Path of the output file."""
     size: int
 
 
 @dataclass(frozen=True)
 class PartResult:
-    """What came of a part: an entry, or why there is none."""
+    """Result of a part: an entry for the manifest, or the reason why there is none."""
 
     part: str
     entry: PartEntry | None
@@ -116,7 +119,7 @@ class PartResult:
 
 
 def parts_in(folder: Path, out: Path, work: FileWork) -> list[Part]:
-    """Every part of a folder, sorted by name. Names that begin with . or _ are not data, as elsewhere in the field."""
+    """Return all parts of a folder, sorted by name. By convention, names that start with . or _ are not data."""
     if out.resolve() == folder.resolve() or folder.resolve() in out.resolve().parents:
         raise Misuse(f"--out {out} is in the folder that is read: write to another")
     files = {file.relative_to(folder): file for file in files_below(folder)}
@@ -139,7 +142,7 @@ def parts_in(folder: Path, out: Path, work: FileWork) -> list[Part]:
 
 
 def write_part(loaded: Loaded, work: FileWork, part: Part) -> PartResult:
-    """One part from its beginning to its end; what cannot be read of it is told."""
+    """Answer one part as a whole. If it cannot be read, the result has the reason."""
     remarks: list[str] = []
     try:
         read = _state(part.path)
