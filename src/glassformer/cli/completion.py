@@ -17,7 +17,7 @@ from glassformer.runs.folders import CARD
 
 PARSER = Parser("completion")
 PATHS = "@paths"
-"""First line of the output if file and folder names are possible too."""
+"""First line of the output if the candidates include names of files and folders."""
 DEVICES = ("auto", "cpu", "cuda", "mps")
 NAMED = {
     "task": (*TRAINABLE, *OWN_TASKS),

@@ -251,7 +251,7 @@ def _refuse_early(options: argparse.Namespace) -> None:
     if "model.encoder" in settings:
         encoder_info(settings["model.encoder"])
     check_ranges(settings)
-    if named.get("run") not in (None, "last"):  # where there is none yet, what else is wrong is told first
+    if named.get("run") not in (None, "last"):  # `last` is resolved later, after all other errors
         find_run(named["run"])
     if named.get("data") is not None:
         from glassformer.data.io.place import find  # imports numpy and the embedded data sets

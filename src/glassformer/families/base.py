@@ -98,9 +98,9 @@ class Processor:
     target_tokenizer: Tokenizer | None = field(default_factory=lambda: None)
     """Tokenizer of the targets; None unless a translator has one per side."""
     features: Features | None = field(default_factory=lambda: None)
-    """How an example becomes tensors; None for models that only read texts."""
+    """Conversion of examples to tensors; None for models that only read text."""
     answers: Answers | None = field(default_factory=lambda: None)
-    """How scores become labels or numbers; None if the model writes texts."""
+    """Conversion of scores to labels or numbers; None if the model generates text."""
 
     @property
     def shape(self) -> Shape:
@@ -176,7 +176,8 @@ class Loaded(Processor, Embeds):
     run: Run
     config: Config
     load_again: Callable[..., "Loaded"] | None = field(default=None, compare=False)
-    """A function of the folder, the device, a user's own model and the precision that loads it again."""
+    """Function that loads the run again. It takes the run's folder, the device, a user's own model and the
+    precision."""
     precision: str = "fp32"
     """Precision of the weights: fp32, bf16 or int8."""
 
@@ -266,19 +267,19 @@ class Family(ABC):
     """Metric that selects the weights, unless a setting names another (`selection`)."""
     lower_is_better: bool = False
     reads_stream: bool = False
-    """Whether the family reads a corpus as one long row of tokens."""
+    """True if the family reads a corpus as one long row of tokens."""
     labels_examples: bool = False
-    """Whether a model has one row of scores per example, not one per token."""
+    """True if a model has one row of scores per example, not one per token."""
     label_kind: str | None = None
     """Kind of the labels, one of `LABEL_KINDS`; None if examples have no labels."""
     has_decoder: bool = False
-    """Whether a decoder generates a text that depends on the encoder's input."""
+    """True if a decoder generates a text that depends on the encoder's input."""
     text_loss: bool = True
-    """Whether a single text has a loss; texts for masked models have none until tokens are hidden."""
+    """True if a single text has a loss; False for masked models, whose texts have none until tokens are hidden."""
     predicts_next: bool = False
-    """Whether the model predicts the next token of its input."""
+    """True if the model predicts the next token of its input."""
     is_trained: bool = True
-    """Whether glassformer trains the models; if not, they are imported."""
+    """True if glassformer trains the models; False if they are only imported."""
     token_places: tuple[int, ...] = (0,)
     """Indices of the token inputs of a model. Each is followed by its mask."""
     loaded_class: type[Loaded]
@@ -287,7 +288,7 @@ class Family(ABC):
 
     @abstractmethod
     def recognise(self, request: ConfigRequest) -> Recognition:
-        """Return the configuration of a training run; the data decides what the settings leave open."""
+        """Return the complete configuration of a training run, with open settings inferred from the data."""
 
     @abstractmethod
     def split_data(self, config: Config, rows: Any = None) -> DataParts:

@@ -28,7 +28,7 @@ class Labels(Capability, Protocol):
     """A run that predicts a class, several labels or a number."""
 
     answers: Answers | None
-    """How scores become labels or numbers; None if only the run knows."""
+    """Conversion of scores to labels or numbers; None if it is unknown outside the run."""
 
     def predict(self, *args: Any, **more: Any) -> Any:
         """Return the prediction for an example, or for each of several."""

@@ -178,7 +178,7 @@ class Draft:
 
     @property
     def stopped(self) -> bool:
-        """Whether a stop string was found."""
+        """True if a stop string was found."""
         return self._stops.found
 
     def push(self, token: int) -> str:

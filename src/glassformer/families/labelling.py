@@ -86,9 +86,8 @@ class LoadedPredictor(Loaded, PredictsLabels):
         A run that reads texts takes texts. A run that reads images takes their files or arrays of pixels. A run that
         reads columns takes rows, as dicts by column name or as a DataFrame.
 
-        Columns that the run does not read and values that are not in the training data are reported to `say`; without
-        `say`, they are a warning. Each `Prediction` lists such values in `outside_range`, `unseen_categories` and
-        `unknown_text`.
+        Ignored columns and values that are not in the training data are reported to `say`; without `say`, they are a
+        warning. Each `Prediction` lists such values in `outside_range`, `unseen_categories` and `unknown_text`.
 
         Raise `DataError` if a column is missing, or a value has another type or is too large. A run that reads texts
         also raises it for an empty text.

@@ -62,7 +62,7 @@ class Prediction:
 
     @property
     def unknown_text(self) -> bool:
-        """Whether the run knows no token of the text.
+        """True if the run knows no token of the text.
 
         A run that reads nothing else returns the same answer for every such text.
         """

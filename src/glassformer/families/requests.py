@@ -116,7 +116,7 @@ class EvaluateOptions:
 
     @property
     def other_data(self) -> bool:
-        """Whether the options name other data than the run's own."""
+        """True if the options name data that is not the run's own."""
         return self.data is not None or not self.reading.keys().isdisjoint(("source_file", "target_file"))
 
     def refuse_search(self) -> None:
@@ -160,8 +160,11 @@ class ModelInput:
     written: list[str] | None = None
     """Decoder inputs of a translator, starting with START; None for other models."""
     answers: list[str] | None = None
-    """The token to predict at each position. For a language model, the next token ("" after the last); for a
-    translator, the target tokens up to END. For a masked model, the token at each position ("" at a MASK)."""
+    """Token to predict at each position.
+
+    For a language model, this is the next token ("" after the last). For a translator, these are the target tokens up
+    to END. For a masked model, it is the token at the position ("" at a MASK).
+    """
     answer_ids: list[int] | None = None
     """Ids of the answers. A language model has one fewer, because no token follows the last."""
     stand: list[int | None] | None = None

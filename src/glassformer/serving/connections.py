@@ -25,7 +25,7 @@ class Connection(H11Protocol):
     """
 
     _since: float
-    """When the connection began or its last response ended, by the clock of the event loop."""
+    """Time at which the connection began or its last response ended, by the clock of the event loop."""
     _header_timer: asyncio.TimerHandle | None = None
     _stall_timer: asyncio.TimerHandle | None = None
     _writing_paused = False
@@ -70,12 +70,12 @@ class Connection(H11Protocol):
 
     @property
     def _is_waiting(self) -> bool:
-        """Whether no request is being answered."""
+        """True if no request is being answered."""
         return self.cycle is None or self.cycle.response_complete
 
     @property
     def _can_be_closed(self) -> bool:
-        """Whether no request is running.
+        """True if no request is running.
 
         A request runs from its last byte until it is answered or its client stops reading.
         """
@@ -143,7 +143,7 @@ class RepeatFilter(logging.Filter):
     """A filter that lets a message pass once, and counts its repetitions until `report`."""
 
     def __init__(self, logger: logging.Logger) -> None:
-        """`logger`: where the repetitions are reported."""
+        """Create a filter without messages. `logger`: logger that reports the repetitions."""
         super().__init__()
         self._logger = logger
         self._repetitions: dict[tuple[str, str], int] = {}

@@ -70,7 +70,7 @@ class ServedRuns:
     def bytes_of(self, name: str) -> int:
         """Return an estimate of the bytes that a run takes.
 
-        This includes its weights, a second copy if it has checkpoints to look at, and the caches of its texts.
+        This includes its weights, a second copy of them if it kept checkpoints, and the caches of its texts.
         """
         run, worker = self.runs[name], self._workers.get(name)
         weights = 4 * self.cards[name]["parameters"] * (2 if history.steps_of(run) else 1)

@@ -105,7 +105,7 @@ class Ticket:
     count: int = 0
     """Number of tokens generated so far."""
     cancelled: bool = False
-    """Whether the client no longer waits. Any thread may set it."""
+    """True if the client no longer waits. Any thread may set it."""
 
 
 class Worker:
@@ -164,7 +164,7 @@ class Worker:
 
     @property
     def failed(self) -> bool:
-        """Whether the run could not be loaded, or the worker has been stopped."""
+        """True if the run could not be loaded, or the worker has been stopped."""
         return self._over
 
     @property

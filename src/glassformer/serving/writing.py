@@ -69,7 +69,7 @@ class Shape(ABC):
     chunk_kind: str
     prefix: str
     is_own_text: bool
-    """Whether the answer is a separate text rather than a continuation of the prompt."""
+    """True if the answer is a separate text rather than a continuation of the prompt."""
 
     def __init__(self, body: CompletionBody | ChatBody) -> None:
         self.body: CompletionBody | ChatBody = body

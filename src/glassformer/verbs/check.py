@@ -33,8 +33,16 @@ def check(
 ) -> Checks:
     """Check that equivalent ways to use a run give the same result. Return the largest difference for each check.
 
-    The checks are: cached = uncached, batched = single, padded = unpadded, with hooks = without, saved = loaded,
-    resumed = uninterrupted, exported = original, file = stdin.
+    The checks compare:
+
+    - cached and uncached decoding
+    - batched and single examples
+    - padded and unpadded inputs
+    - a model with and without hooks
+    - a saved and a loaded model
+    - resumed and uninterrupted training
+    - an export and the original
+    - a file and stdin
 
     `data`: the current path of the run's data if it has moved. `only`: names of checks (`cached,padded`). `export`: the
     folder of an export; unset, all exports recorded in the run. `model`: a user's own module, which the run's folder
@@ -51,7 +59,7 @@ def check(
 @check_arguments
 @takes_listener
 def doctor(run: AnyRun, *, model: OwnModel | None = None, device: str = "auto", say: Say = say) -> Findings:
-    """Diagnose a run from its log, its data and its weights. If data or weights are missing, use the log alone.
+    """Diagnose a run from its log, its data and its weights. If data or weights are missing, use the log instead.
 
     `model`: a user's own module, which the run's folder does not contain.
     """

@@ -121,7 +121,7 @@ class ShownBatch:
     pairs: list[tuple[str, str]]
     """Start of the first row of a language model as training pairs: prefix → next token."""
     hidden: bool = False
-    """Whether tokens are hidden; the answers are then the hidden tokens."""
+    """True if tokens are hidden; the answers are then the hidden tokens."""
 
 
 FEW_NUMBERS = 20

@@ -45,8 +45,9 @@ def plan(
     `probe`: measure the speed for a few seconds. `device_memory`: plan for this many GiB instead of the free memory.
 
     `gpus`: compute the estimate for this many GPUs, which need not exist on this machine. `device_memory` is then the
-    memory of each in GiB, `flops` its speed in TFLOP/s, `bandwidth` the GB/s between GPUs and `price` the cost per GPU
-    hour. `training_tokens`: plan for a language model and this many tokens, without data or measurements.
+    memory per GPU in GiB, and `flops` the speed per GPU in TFLOP/s. `bandwidth` is in GB/s between GPUs, and `price` is
+    the cost per GPU hour. `training_tokens`: plan for a language model and this many tokens, without data or
+    measurements.
     """
     paper = {"--flops": flops, "--bandwidth": bandwidth, "--price": price}
     _check(data, gpus, training_tokens, {"--device-memory": device_memory, **paper})

@@ -43,10 +43,10 @@ def train(
 ) -> Trained:
     """Train a model and save it as a run.
 
-    `data` is a path, the name of a data set, or data in memory. Data in memory is a list of texts, of pairs (text,
-    label) or (source, target), or of dicts; a pandas or polars DataFrame; a Dataset; or arrays (images, labels). It is
-    written to a file in a folder `data` beside the run. Without `keep_data`, the file is deleted at the end, and later
-    commands must be given the data.
+    `data` is a path, the name of a data set, or data in memory. Data in memory is a list of texts, dicts, or pairs
+    (text, label) or (source, target). It may also be a pandas or polars DataFrame, a Dataset, or arrays (images,
+    labels). It is written to a file in a folder `data` beside the run. Without `keep_data`, the file is deleted at the
+    end, and later commands must be given the data.
 
     `settings` are short names of the command line (`steps=500`), dotted keys (`**{"model.layers": 2}`) or whole
     sections (`training=gf.Training(lr=0.001)` or `{"lr": 0.001}`).

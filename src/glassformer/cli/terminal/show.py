@@ -27,7 +27,7 @@ class Screen:
     """A stream that removes control characters. Our own colours are written to the underlying `stream` directly."""
 
     quiet = False
-    """Whether progress messages are suppressed (-q)."""
+    """True if progress messages are suppressed (-q)."""
 
     def __init__(self, stream: TextIO, table: dict[int, str]) -> None:
         self.stream = stream

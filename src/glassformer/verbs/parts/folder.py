@@ -46,7 +46,7 @@ class RowsWritten:
     """Rows without an answer, unused columns, and deviations of the rows from the training data."""
 
     is_file: bool = False
-    """Whether the output is a single file rather than a folder."""
+    """True if the output is a single file rather than a folder."""
 
     @property
     def rows_per_second(self) -> float:
