@@ -85,7 +85,7 @@ def encode_example(loaded: Loaded, example: Example, *, target: str | None = Non
 
 
 def held_out_part(task: Task) -> str:
-    """Return the name of the validation part, or of the test part if the task has no validation part."""
+    """Return the name of the validation part, or else of the test part. Raise `DataError` if the task has neither."""
     part = next((name for name in ("validation", "test") if name in task.parts), None)
     if part is None:
         raise DataError("this run has learned from all its data: nothing of it is held out; give a text")

@@ -62,7 +62,7 @@ class Writer(Generates):
         seed: int = 0,
         say: Say = say,
     ) -> "Writing":
-        """Generate the text that follows the prompt, and yield it piece by piece.
+        """Return the text that follows the prompt, as an iterator that generates it piece by piece.
 
         A prompt given as ids is used unchanged, and the text after it is decoded separately from it. With `beam`, beam
         search of this width finds the whole text before the first piece. It is deterministic and stays within the
@@ -119,7 +119,7 @@ class Writer(Generates):
 
     @check_arguments
     def stream_chat(self, messages: str | Sequence[Message], **how: object) -> "Writing":
-        """Generate the answer to a message or a chat, and yield it piece by piece. Takes the options of `stream`."""
+        """Return the answer to a message or a chat, as an iterator of pieces. Takes the options of `stream`."""
         chat = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
         return self.stream(self.chat_prompt(chat), **how)  # type: ignore[arg-type]
 

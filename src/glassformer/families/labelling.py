@@ -81,7 +81,7 @@ class LoadedPredictor(Loaded, PredictsLabels):
     @progress_bar()
     @takes_listener
     def predict(self, texts: requests.Example | Iterable[Any], *, say: Say = say) -> Prediction | list[Prediction]:
-        """Predict for an example, or for each example of a list, an array or a DataFrame with the run's columns.
+        """Return the prediction for an example, or for each example in a list, an array or a DataFrame.
 
         A run that reads texts takes texts. A run that reads images takes their files or arrays of pixels. A run that
         reads columns takes rows, as dicts by column name or as a DataFrame.

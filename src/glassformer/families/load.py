@@ -35,8 +35,8 @@ def load(
 ) -> Loaded:
     """Load the best weights, the tokenizer and the settings of a run. Nothing outside the folder is needed.
 
-    A run of a user's own module needs that module as `model`. `precision` is fp32, bf16, or int8 on a CPU; only fp32
-    models can be trained. `verify`: check that weights, labels and settings have not changed since training.
+    A run of a user's own module needs that module as `model`. `precision` is fp32, bf16, or int8 on a CPU; bf16 and
+    int8 are for inference only. `verify`: check that weights, labels and settings have not changed since training.
     """
     run = run if isinstance(run, Run) else Run.open(run)
     config, place = run.config(), choose_device(device)
@@ -46,7 +46,7 @@ def load(
     processor = family.read_processor(run, config)
     for line in run.changed_parts():
         say_or_warn(line)
-    if parts_of(config) or config.model.encoder == OWN:  # a user's module may not work on the meta device
+    if parts_of(config) or config.model.encoder == OWN:  # a user's code may need real numbers to build it
         built = build_model(config, processor, model)
     else:
         _refuse_other_sizes(run, config, processor)

@@ -70,7 +70,7 @@ def predict_file(
     say: Say = say,
     **parts: Unpack[PartArguments],
 ) -> RowsWritten:
-    """Predict for every row of a table and write the rows with added columns.
+    """Write every row of a table with its prediction in added columns.
 
     The columns are `predicted` and, for classes, `probability`. With `probabilities`, there is also a column for each
     class.
