@@ -198,7 +198,7 @@ class Worker:
                 self._admit_texts()
                 if self._writing:
                     self._step()
-            except Exception as error:  # an error of the model ends the running texts only
+            except Exception as error:  # its texts get the error, and the next texts use a new batch
                 self._batch = None
                 for ticket in self._take_all():
                     ticket.deliver(Piece(finish="error", error=error))
