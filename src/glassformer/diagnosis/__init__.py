@@ -1,1 +1,1 @@
-"""The doctor: what is wrong with a training, in plain words. Each check is a function of a few numbers."""
+"""The doctor: checks that find problems of a training run. Each check is a function of a few numbers."""

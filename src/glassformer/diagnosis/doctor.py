@@ -26,11 +26,11 @@ from glassformer.tasks.base import Evaluation
 from glassformer.training.events import Diverged, Finding
 
 A_THIRD = 1 / 3
-"""A part of the budget: by then a loss that falls at all has fallen."""
+"""Part of the budget after which the training loss should have decreased."""
 OF_THE_DATA = "unknown and cut tokens, the sizes of the classes"
 OF_VALIDATION = "the validation set: enough of it, every class predicted, better than guessing, the gap to training"
 OF_THE_MODEL = "dead units, heads, states and gates"
-"""What is looked at, by what is needed for it."""
+"""Names of the checks that need the data, a validation set, or the model."""
 
 Line = Mapping[str, Any]
 """A line of metrics.jsonl."""
@@ -38,15 +38,15 @@ Line = Mapping[str, Any]
 
 @dataclass
 class TrainingLog:
-    """A training as its log tells it: what the checks are made on, while it goes on or long after."""
+    """The log of a training run, on which checks are made during the run or later."""
 
     step: int = 0
     """The last step."""
     losses: list[float] = field(default_factory=list)
     done: float = 0.0
-    """How far through the budget a step began at most, 0 to 1."""
+    """Part of the budget that was spent before the last step, 0 to 1."""
     layers: list[dict[str, dict[str, float]]] = field(default_factory=list)
-    """Sizes of gradients, weights and updates by layer, where they were measured."""
+    """Sizes of gradients, weights and updates by layer, for each step at which they were measured."""
     validations: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, line: Line) -> None:
@@ -61,7 +61,7 @@ class TrainingLog:
 
 
 def visible_in_log(log: TrainingLog, facts: TrainingFacts, *, ended: bool) -> list[str]:
-    """What a log of this length can tell."""
+    """Return the names of the checks for which the log is long enough. `ended`: the run has finished."""
     there = {
         "the first loss against that of guessing": bool(log.losses) and facts.judges_first,
         "whether the loss falls": len(log.losses) >= loss.ENOUGH_UPDATES,
@@ -74,31 +74,34 @@ def visible_in_log(log: TrainingLog, facts: TrainingFacts, *, ended: bool) -> li
 
 
 def can_overfit(step: int, facts: TrainingFacts) -> bool:
-    """Whether there were updates enough: what was not all seen once is not learned by heart."""
+    """Return whether there were enough updates for overfitting, which takes at least one epoch."""
     return step >= max(loss.ENOUGH_UPDATES, facts.steps_per_epoch)
 
 
 class Doctor:
-    """Its findings follow from the log alone: a run that goes on finds the same as one that was never interrupted."""
+    """Applies the checks to a training run.
+
+    During training, findings follow from the log alone, so a resumed run has the same ones as an uninterrupted run.
+    """
 
     def __init__(self, facts: TrainingFacts) -> None:
         self.facts = facts
         self.log = TrainingLog()
         self.told: set[str] = set()
-        """Kinds of findings that were told."""
+        """Kinds of findings that were reported."""
 
     def take_up(self, lines: Iterable[Line]) -> None:
-        """Go on after these lines of the log."""
+        """Continue after these lines of the log, whose findings are not reported again."""
         for line in lines:
             if line.get("event") == "finding":
                 self.told.add(line["kind"])
             else:
                 self.log.add(line)
 
-    # --- what the log shows ---
+    # --- checks of the log ---
 
     def hear(self, line: Line) -> list[Finding]:
-        """One more line, and what it shows."""
+        """Add a line of the log and return new findings."""
         earlier = self.log.done
         self.log.add(line)
         if line.get("event") == "step":
@@ -109,13 +112,13 @@ class Doctor:
         return self.new([loss.divergence(event, self.facts.advise)], event.batch)
 
     def end(self) -> list[Finding]:
-        """Report what shows only when the budget is spent."""
+        """Return new findings of checks that need the whole log."""
         log, advise = self.log, self.facts.advise
         too_early = loss.stopped_too_early(log.validations, self.facts.guessing, advise, log.step)
         return self.new([layers.learning_rate_too_low(log.layers, advise), too_early], log.step)
 
     def _after_step(self, line: Line, earlier: float) -> Checks:
-        """`earlier`: the part of the budget that was spent before."""
+        """Yield findings after a step. `earlier`: part of the budget that was spent before the preceding step."""
         log, facts, advise = self.log, self.facts, self.facts.advise
         if line["step"] == 1:
             if not advise.config.model.causal_mask and advise.config.idle("model.causal_mask") is None:
@@ -137,13 +140,13 @@ class Doctor:
         if "bits_per_byte" in log.validations[-1]:
             yield loss.too_good_loss(log.validations[-1]["bits_per_byte"], advise)
 
-    # --- what data and model show ---
+    # --- checks of the data and the model ---
 
     def look_at_data(self, prepared: Prepared) -> list[Finding]:
         return self.new(data_findings(self.facts.family, prepared, self.facts.advise), step=0)
 
     def look_at_evaluation(self, prepared: Prepared, evaluation: Evaluation) -> list[Finding]:
-        """`evaluation`: on the validation part."""
+        """Return new findings on an evaluation of the validation set."""
         findings = evaluation_findings(self.facts.family, prepared, evaluation, self.facts)
         return self.new(findings, self.log.step)
 
@@ -151,7 +154,10 @@ class Doctor:
         return self.new(model_findings(model, prepared, evaluation, self.facts), self.log.step)
 
     def new(self, findings: Iterable[Finding | None], step: int | None) -> list[Finding]:
-        """Return the findings of kinds that were not reported yet, made at `step`; None: they have their step."""
+        """Return the findings of kinds that were not reported yet.
+
+        `step`: the step to store in them; None: they already have one.
+        """
         out = []
         for finding in findings:
             if finding is not None and finding.kind not in self.told:
@@ -160,21 +166,21 @@ class Doctor:
         return out
 
 
-# --- findings together ---
+# --- all findings ---
 
 UNSEEN = "not looked at"
-"""How the log names what could not be looked at."""
+"""Event of the log line with the reason why checks were skipped."""
 
 
 @dataclass(frozen=True)
 class Findings(View):
-    """What the doctor found in a run; the worst first."""
+    """The doctor's findings about a run, the worst first."""
 
     findings: Sequence[Finding] = ()
     looked: Sequence[str] = ()
-    """What was looked at."""
+    """Names of the checks that were made."""
     missing: str = ""
-    """Why something could not be looked at; empty: nothing."""
+    """The skipped checks and the reason; empty if none was skipped."""
 
     def to_dict(self) -> dict[str, Any]:
         view = super().to_dict()
@@ -198,7 +204,10 @@ def findings_view(name: str, findings: Iterable[Finding], looked: Sequence[str],
 
 
 def summary(findings: Sequence[Finding], missing: str = "") -> str:
-    """`missing`: what could not be looked at, and why; then nobody can say that all is well."""
+    """Return the number of findings by severity as text.
+
+    `missing`: the skipped checks and the reason, in which case a run without findings is not called healthy.
+    """
     if not findings and missing:
         return f"Nothing found in what was looked at. Not looked at: {missing}"
     if not findings:
@@ -208,7 +217,7 @@ def summary(findings: Sequence[Finding], missing: str = "") -> str:
 
 
 def findings_panel(findings: Sequence[Finding], missing: str = "") -> Panel:
-    """A table; or, of nothing, words."""
+    """Return a table of the findings, or the summary if there are none."""
     title = "What the doctor found"
     if not findings:
         return Words(title=title, text=summary(findings, missing))
@@ -220,7 +229,7 @@ def findings_panel(findings: Sequence[Finding], missing: str = "") -> Panel:
 
 
 def logged_panel(metrics: Sequence[Mapping[str, Any]]) -> Panel:
-    """What a run's log holds, for its report."""
+    """Return a panel with the findings in a run's log, for its report."""
     findings = [Finding.of(line) for line in metrics if line.get("event") == "finding"]
     missing = next((line["why"] for line in metrics if line.get("event") == UNSEEN), "")
     return findings_panel(_worst_first(findings), missing)
@@ -234,7 +243,10 @@ def _worst_first(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def diagnose(run: Run, load_model: Callable[[], Loaded]) -> Findings:
-    """What a run's log, its data and its weights show. Where data or weights are not there, what was logged of them."""
+    """Return findings about a run from its log, its data and its weights.
+
+    If the data or the weights cannot be used, the findings about them are taken from the log.
+    """
     lines, card, name = run.read_metrics(), run.card(), run.path.name
     logged = [line for line in lines if line.get("event") == "finding"]
     at_end = [Finding.of(line) for line in logged if line.get("end")]
@@ -260,7 +272,7 @@ def diagnose(run: Run, load_model: Callable[[], Loaded]) -> Findings:
         say("looking at the model on a few examples")
         findings += _look_at_loaded(doctor, loaded, prepared)
         looked += [OF_VALIDATION, OF_THE_MODEL] if "validation" in prepared.tokens else [OF_THE_MODEL]
-    except Exception as error:  # a person's own model may fail in any way
+    except Exception as error:  # a user's own model may raise any exception
         if is_strict() and not isinstance(error, GlassformerError):
             raise
         why = str(error) if isinstance(error, GlassformerError) else error_line(error)

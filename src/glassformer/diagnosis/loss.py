@@ -25,15 +25,15 @@ def divergence(event: Diverged, advise: Advice) -> Finding:
 # --- the first loss ---
 
 ABOVE, FAR_ABOVE = 1.5, 3.0
-"""Times what guessing evenly costs. Small first weights give nearly 1."""
+"""Ratio of the first loss to that of uniform guessing, for a warning and for a problem. Small weights give nearly 1."""
 BELOW = 0.5
-"""Before the first update nothing can be known, but for what the first weights bring along."""
+"""The same ratio, below which the first loss is too low: a model without an update can know nothing."""
 SQUARED_ABOVE = 5.0
-"""Times what guessing costs in squared errors: a small batch may hold an outlier or two."""
+"""The ratio for a warning with squared errors; it is higher because a small batch may contain outliers."""
 
 
 def first_loss(loss: float, expected: float, guess: str, advise: Advice, *, squared: bool = False) -> Finding | None:
-    """Compare the first loss with that of guessing evenly, `expected`. `guess`: its name, as 'ln of 4,096 tokens'."""
+    """Compare the first loss with that of uniform guessing, `expected`. `guess`: its name, as 'ln of 4,096 tokens'."""
     numbers, ratio = {"loss": loss, "expected": expected}, loss / expected
     if ratio > (SQUARED_ABOVE if squared else ABOVE):
         severity = PROBLEM if ratio > (2 * SQUARED_ABOVE if squared else FAR_ABOVE) else WARNING
@@ -43,10 +43,10 @@ def first_loss(loss: float, expected: float, guess: str, advise: Advice, *, squa
     return None
 
 
-# --- an answer that is read ---
+# --- leakage: the model sees the answer ---
 
 TOO_GOOD = 0.1
-"""Bits per byte. The best language models there are need 0.6 or more for text they have not seen."""
+"""Bits per byte below which a loss is implausible. The best language models need at least 0.6 for unseen text."""
 
 
 def missing_causal_mask(advise: Advice) -> Finding:
@@ -62,15 +62,18 @@ def too_good_loss(bits: float, advise: Advice) -> Finding | None:
 # --- a loss that does not fall ---
 
 ENOUGH_UPDATES = 30
-"""Updates, below which one cannot tell a fall from chance."""
+"""Minimum number of updates to recognise a decrease of the loss."""
 LARGE_FALL, SMALL_FALL = 0.05, 0.005
-"""Parts of the first loss: a fall as large as this is one, whatever chance may do; one below the other is none."""
+"""Decrease as a share of the first losses: from the larger share, it always counts; below the smaller one, never."""
 SURE = 2.0
-"""Standard errors beyond which a fall in between is no chance."""
+"""Standard errors from which a decrease between these two shares counts."""
 
 
 def flat_loss(losses: Sequence[float], done: float, advise: Advice) -> Finding | None:
-    """`losses` of every update so far, `done` of the budget."""
+    """Report a loss that has not decreased. It compares the first third of the losses with the last third.
+
+    `losses`: of every update so far. `done`: part of the budget that was spent.
+    """
     count = len(losses)
     if count < ENOUGH_UPDATES:
         return None
@@ -87,19 +90,19 @@ def flat_loss(losses: Sequence[float], done: float, advise: Advice) -> Finding |
 # --- a learning rate that is too high ---
 
 BEFORE = 20
-"""Updates that a spike is measured against."""
+"""Number of preceding updates with which a spike is compared."""
 SPIKE, FEW_SPIKES = 8.0, 3
-"""Spreads above the median of the updates before it make a spike; so many spikes are no chance."""
+"""Minimum height of a spike above the median of these updates, in standard deviations; minimum number of spikes."""
 LARGE_SPIKE = 1.5
-"""Times that median: a smaller spike does not count, however quiet it was before."""
+"""Minimum ratio of a spike to that median, even if the losses before it hardly varied."""
 HIGH = 0.5
-"""A part of the first losses: where next to nothing is left to learn, one odd example is a spike of no account."""
+"""Minimum loss and height of a spike as a share of the first losses: near 0, a single odd example causes spikes."""
 WORSE = 1.2
-"""Times the first losses: where a training ends above them, it has come apart."""
+"""Ratio of the last losses to the first ones above which training has diverged."""
 
 
 def loss_spikes(losses: Sequence[float]) -> list[int]:
-    """Return the updates whose loss is far above those just before; two within a few updates count as one."""
+    """Return the updates (from 1) whose loss is far above the losses before; of close ones, only the first."""
     spikes: list[int] = []
     least = HIGH * float(np.median(losses[:5]))
     for place in range(BEFORE, len(losses)):
@@ -131,15 +134,15 @@ def learning_rate_too_high(losses: Sequence[float], advise: Advice) -> Finding |
 # --- overfitting ---
 
 RISES = 0.1
-"""A rise beyond what validations differ by anyway, as a part of the best validation loss."""
+"""Minimum rise as a share of the best validation loss; smaller differences between validations are usual."""
 RISES_ENOUGH, SURER = 0.02, 0.1
-"""A rise as a part of what guessing costs; and where answers are as good as before, and only surer."""
+"""Minimum rise as a share of the loss of guessing: if the primary metric is worse, and if only confidence has grown."""
 AFTER = 2
-"""Validations since the best, before a rise counts."""
+"""Minimum number of validations since the best one."""
 NARROW = 0.35
-"""Training loss over validation loss: below it, much of what was learned holds for the training part alone."""
+"""Ratio of training loss to validation loss below which much of what was learned holds only for the training set."""
 COUNTS = 0.25
-"""A part of what guessing costs: a smaller gap does not count, however small the training loss."""
+"""Minimum gap as a share of the loss of guessing, however small the training loss is."""
 
 
 def overfitting(
@@ -164,7 +167,7 @@ def overfitting(
 
 
 def generalisation_gap(training: float, validation: float, guessing: float | None, advise: Advice) -> Finding | None:
-    """Compare the losses of one model on training and validation; both without dropout and smoothing."""
+    """Compare the losses of one model on the training and validation sets, both without dropout and smoothing."""
     wide = validation - training
     if training >= NARROW * validation or wide < COUNTS * (guessing if guessing is not None else validation):
         return None
@@ -174,24 +177,24 @@ def generalisation_gap(training: float, validation: float, guessing: float | Non
 # --- stopping too early ---
 
 FIFTH = 0.2
-"""The last part of the budget."""
+"""Part of the run, at its end, in which the decrease of the loss is measured."""
 FALLS = 0.05
-"""A part of the loss: where it falls by more over that fifth, a longer training run gains more."""
+"""Decrease in that part as a share of the loss, from which a longer training run is worthwhile."""
 FALLS_ENOUGH = 0.02
-"""A fall as a part of what guessing costs: the last thousandths are not worth it."""
+"""Minimum decrease as a share of the loss of guessing; tiny improvements are not worth a longer run."""
 
 
 def stopped_too_early(
     validations: Sequence[Mapping[str, Any]], guessing: float | None, advise: Advice, step: int
 ) -> Finding | None:
-    """Report a validation loss that was still falling at the last `step`; two validations can tell."""
+    """Report a validation loss that was still falling at the last `step`. At least two validations are needed."""
     losses = {line["step"]: line["loss"] for line in validations if "loss" in line}
     early = [at for at in losses if at <= (1 - FIFTH) * step]
     if not early or min(losses.values()) < losses[max(losses)]:
         return None
     earlier, latest = max(early), max(losses)
     before, last = losses[earlier], losses[latest]
-    fifths = (latest - earlier) / (FIFTH * step)  # where validations are few, they lie further apart
+    fifths = (latest - earlier) / (FIFTH * step)  # with few validations, the two are further apart
     if before - last < max(1.0, fifths) * max(FALLS * before, FALLS_ENOUGH * (guessing or before)):
         return None
     numbers = {"before": before, "last": last}

@@ -1,1 +1,1 @@
-"""Training that begins from what another run has learned: its body, its tokens, and what is new beside them."""
+"""Fine-tuning: new models that are initialised with the weights and the tokenizer of another run."""

@@ -1,5 +1,7 @@
-"""Fine-tuning, `--from`: the settings of a training that begins from another run. What is the run's and stays, where
-the rest starts, and how the training goes where nobody says: slowly, and not for long.
+"""Settings for fine-tuning from other runs (`--from`).
+
+The runs fix the settings of the weights that are copied. The other settings get defaults for fine-tuning, such as a low
+learning rate and few epochs.
 """
 
 import math
@@ -19,46 +21,46 @@ FREE = (
     "head_activation", "head_bias", "head_transform", "causal", "unit", "vectors", "vectors_frozen", "tied",
     "causal_mask", "decoder", "decoder_layers", "attention", "input_feeding", "shared",
 )  # fmt: skip
-"""Settings that are not of the body, or are treated apart."""
+"""Model settings that do not describe the body, or that are handled separately."""
 SIDES = ("model.encoder", "model.layers", "model.bidirectional", "model.initial", "model.size", "model.style",
          "model.vocab", "model.initialisation")  # fmt: skip
-"""Settings in which a translation's two sides may differ."""
+"""Settings in which the encoder and the decoder of a translator may differ."""
 OF_PAIRS = ("decoder", "decoder_layers", "attention", "input_feeding", "tied", "head_bias")
 FIXED_POSITIONS = ("learned", "onehot")
-"""Kinds of positions that a model has only so many of."""
+"""Kinds of positions whose number is fixed in training."""
 RATE = 0.02
-"""The learning rate times the width: the wider a model, the smaller its steps."""
+"""Learning rate times the width of the model, since wider models need smaller updates."""
 HEAD_RATE = 1e-2
-"""The rate of a head that learns alone."""
+"""Learning rate if only the head is trained."""
 PARTS_RATE = 3e-4
-"""The rate of a translator of which a part is new: that has all to learn."""
+"""Learning rate of a translator with a new part, which is trained from random weights."""
 FURTHER = 0.1
 """Learning rate of a model that continues its own task on text it knows, as a share of the usual rate."""
 EPOCHS, MOST_EPOCHS, UPDATES = 3, 20, 200
-"""So many epochs, or as many as make so many updates, if these are not too many."""
+"""Minimum and maximum default number of epochs, and the number of updates that epochs between them should reach."""
 HEAD_EPOCHS, HEAD_UPDATES = 10, 1000
-"""The same for a head alone, which costs next to nothing."""
+"""Minimum number of epochs, and number of updates to reach, if only the head is trained, which takes little time."""
 BATCH, SMALL_BATCH, FEW_ROWS = 32, 16, 1000
 WARMUP = 100_000
-"""More updates than there are: a warm-up takes a tenth of the run at most."""
+"""Warm-up updates: more than any run has, so that the maximum of a tenth of the run applies."""
 
 
 @dataclass(frozen=True)
 class Finetuning:
-    """A training that starts from other runs, as a person asked for it."""
+    """A request to fine-tune from other runs. `said`: the settings of the user, by dotted key."""
 
     sources: FinetuneSources
     said: Mapping[str, Any]
 
     @staticmethod
     def of(said: Mapping[str, Any]) -> "Finetuning | None":
-        """`said`: settings by dotted key; None where nothing is begun from."""
+        """Return the request in these settings, by dotted key; None if they name no run to fine-tune from."""
         runs = said.get("model.from_run"), said.get("model.decoder_from")
         return None if runs == (None, None) else Finetuning(FinetuneSources.of(*runs), said)
 
     @property
     def task(self) -> str | None:
-        """What is learned of a text without labels, where nobody says."""
+        """Default task for texts without labels; None if the run suggests none."""
         if self.sources.decoder is not None:
             return presets.DECODER_TASK
         return self.sources.first.task if presets.reads_stream(self.sources.first.task) else None
@@ -68,7 +70,7 @@ class Finetuning:
         return self.sources.first.config.model.encoder
 
     def settings(self, task: str | None, rows: int | None = None) -> dict[str, Any]:
-        """The settings that follow, by dotted key; what was said and cannot be is refused."""
+        """Return the settings that follow from the runs, by dotted key; refuse contradicting settings of the user."""
         task = task or presets.DEFAULT_TASK
         fixed = fixed_settings(self.sources, task)
         refuse_others(self.sources, fixed, self.said)
@@ -88,16 +90,18 @@ class Finetuning:
         return replace(config, training=replace(config.training, lr=further_rate(usual)))
 
 
-# --- of the model ---
+# --- settings of the model ---
 
 
 def fixed_settings(sources: FinetuneSources, task: str) -> dict[str, Any]:
-    """The settings that the weights which are taken leave no choice of, by dotted key."""
+    """Return the settings that the copied weights determine, by dotted key."""
     refuse_pair(sources, task)
     if not presets.has_decoder(task):
         return {**_body(sources.first), **_head(sources.first, task)}
     if sources.whole:
-        shared = {"model.shared": sources.first.config.get("model.shared")}  # does nothing there with two tokenizers
+        shared = {
+            "model.shared": sources.first.config.get("model.shared")
+        }  # without effect there if it has two tokenizers
         return {**_body(sources.first), **_used(sources.first, OF_PAIRS), **shared}
     fixed = {} if sources.body is None else _body(sources.body)
     if sources.decoder is not None:
@@ -113,13 +117,13 @@ def _body(source: FinetuneSource) -> dict[str, Any]:
 
 
 def _used(source: FinetuneSource, names: Iterable[str]) -> dict[str, Any]:
-    """Return the settings of these names that are in use there."""
+    """Return those of the named settings that have an effect in the run, by dotted key."""
     keys = [f"model.{name}" for name in names]
     return {key: source.config.get(key) for key in keys if source.config.idle(key) is None}
 
 
 def _head(source: FinetuneSource, task: str) -> dict[str, Any]:
-    """Which way the body reads; where a head that scores tokens goes on as one, all of it stays."""
+    """Return the settings of a head that scores tokens if it is kept; for labels, whether the body is causal."""
     if source.task == task and presets.reads_stream(task):
         return _used(source, ("tied", "head_bias", "head_transform", "causal_mask"))
     if presets.labels_examples(task):
@@ -129,7 +133,7 @@ def _head(source: FinetuneSource, task: str) -> dict[str, Any]:
 
 
 def _decoder(sources: FinetuneSources, decoder: FinetuneSource) -> dict[str, Any]:
-    """What a language model that writes the translation decides."""
+    """Return the settings that a language model determines as the decoder of a translator."""
     own = _body(decoder)
     both = [key for key in own if key not in SIDES]
     if sources.body is not None:
@@ -147,12 +151,12 @@ def _decoder(sources: FinetuneSources, decoder: FinetuneSource) -> dict[str, Any
     }
     fixed |= {"model.head_bias": model.head_bias, "model.vocab": _rows(sources, decoder)}
     if sources.body is not None or model.embed == "onehot":
-        fixed["model.shared"] = False  # each brings its own
+        fixed["model.shared"] = False  # each side has its own word vectors
     return fixed
 
 
 def _rows(sources: FinetuneSources, decoder: FinetuneSource) -> int | None:
-    """`model.vocab` for both tables of word vectors."""
+    """Return `model.vocab` for the word vectors of both sides; None if it equals the number of tokens."""
     if sources.body is None:
         return decoder.config.model.vocab
     if all(source.rows == source.tokenizer.vocab_size for source in sources.runs):
@@ -164,7 +168,7 @@ def _rows(sources: FinetuneSources, decoder: FinetuneSource) -> int | None:
 
 
 def refuse_pair(sources: FinetuneSources, task: str) -> None:
-    """Refuse a run from which this task cannot begin."""
+    """Refuse runs that cannot be fine-tuned for this task."""
     source, decoder = sources.first, sources.decoder
     if decoder is not None and not presets.has_decoder(task):
         raise SettingError(f"{decoder} becomes the decoder of a translator, but the task is {task}: pass --from")
@@ -182,7 +186,7 @@ def refuse_pair(sources: FinetuneSources, task: str) -> None:
 
 
 def first_settings(sources: FinetuneSources, task: str, said: Mapping[str, Any]) -> dict[str, Any]:
-    """Where settings of the model start that may be said otherwise, by dotted key."""
+    """Return defaults of model settings that users may override, by dotted key."""
     source = sources.first
     model = source.config.model
     starts: dict[str, Any] = {"model.context": _context(sources, said), "model.dropout": 0.1}
@@ -194,7 +198,7 @@ def first_settings(sources: FinetuneSources, task: str, said: Mapping[str, Any])
         return starts
     starts |= {"model.word_dropout": 0.0, "model.pool": "mean", "model.head_layers": 0}
     style = {} if said.get("model.style") is None else presets.style_of(said["model.style"])
-    if "pool" in style:  # its head was asked for
+    if "pool" in style:  # the user asked for the head of this style
         starts |= {f"model.{name}": style[name] for name in ("pool", "head_layers", "head_activation")}
     elif presets.predicts_next_token(source.task):
         starts |= {"model.pool": "last", "model.head_bias": False}
@@ -217,12 +221,12 @@ def _context(sources: FinetuneSources, said: Mapping[str, Any]) -> int:
 
 
 def bound_positions(config: Config) -> bool:
-    """Whether a model has only so many positions, each with weights of its own."""
+    """Return whether a model supports no more positions than it was trained with."""
     return config.idle("model.positions") is None and config.get("model.positions") in FIXED_POSITIONS
 
 
 def refuse_others(sources: FinetuneSources, fixed: Mapping[str, Any], said: Mapping[str, Any]) -> None:
-    """What was said and is not as the run has it."""
+    """Refuse settings of the user (`said`) that differ from those that the runs fix."""
     for key, value in said.items():
         if key == "model.vectors" and value is not None:
             raise SettingError(f"model.vectors: {sources.first} brings its own word vectors: leave it away")
@@ -235,12 +239,12 @@ def refuse_others(sources: FinetuneSources, fixed: Mapping[str, Any], said: Mapp
 
 
 def _has_style(fixed: Mapping[str, Any], style: str) -> bool:
-    """Whether a body has all that a style says of one, whether it was made by that name or not."""
+    """Return whether a body has all settings of a style, even if it was not made with `model.style`."""
     body = {f"model.{name}": value for name, value in presets.style_of(style).items() if name not in FREE}
     return all(fixed.get(key) == value for key, value in body.items())
 
 
-# --- of the training ---
+# --- settings of training ---
 
 
 def further_rate(usual: float) -> float:
@@ -254,19 +258,26 @@ def usual_rate(further: float) -> float:
 
 
 def finetuning_rate(task: str, width: int, last_blocks: int | None, *, whole: bool = True) -> float:
-    """Return the learning rate, rounded to one digit. `whole`: nothing but a head is new."""
+    """Return the learning rate, rounded to one digit. `whole`: no part besides the head is new."""
     if presets.labels_examples(task) and last_blocks == 0:
         return HEAD_RATE
     return float(f"{RATE / width:.0e}") if whole else PARTS_RATE
 
 
 def first_training(sources: FinetuneSources, task: str, said: Mapping[str, Any], rows: int | None) -> dict[str, Any]:
-    """Settings of the training by dotted key. `rows`: of labelled data; None: as many as there may be."""
+    """Return default settings of training, by dotted key.
+
+    `rows`: number of labelled examples. If it is None, batch size and epochs get no default here.
+    """
     if presets.reads_stream(task):
         return {}
     starts: dict[str, Any] = {"training.optimizer": "adamw", "training.weight_decay": 0.01, "training.warmup": WARMUP}
     blocks = said.get("training.last_blocks")
-    if said.get("training.optimizer") in (None, "adamw", "muon"):  # the others have rates of another size
+    if said.get("training.optimizer") in (
+        None,
+        "adamw",
+        "muon",
+    ):  # learning rates of the others differ by orders of magnitude
         whole = not presets.has_decoder(task) or sources.whole
         starts["training.lr"] = finetuning_rate(task, sources.first.config.model.width, blocks, whole=whole)
     if presets.labels_examples(task) and rows is not None:

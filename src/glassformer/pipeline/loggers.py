@@ -1,8 +1,8 @@
-"""A training's log for the eyes of others: TensorBoard, Weights & Biases, MLflow, trackio (one class each).
+"""Loggers of training runs: TensorBoard, Weights & Biases, MLflow and trackio, one class each.
 
-They are told the lines of metrics.jsonl. A run that goes on after a kill goes on in the same place: its `loggers.json`
-holds the ids. What a place lacks of the log is told again, and what it has is not, since a run that goes on repeats its
-updates; so no step is missing and none is there twice.
+They receive the lines of metrics.jsonl. The file `loggers.json` in the run's folder holds the ids of each logger, so
+that a resumed run continues in the same store. Steps that the store lacks are sent again. Steps that it holds are not,
+because a resumed run repeats the same updates. No step is therefore missing or stored twice.
 """
 
 import contextlib
@@ -30,14 +30,14 @@ from glassformer.runs.run import DONE, RUNS, Run
 T = TypeVar("T")
 PROJECT = "glassformer"
 BLOCK = 32768
-"""Bytes of a block of a .wandb file, over which no header goes."""
+"""Bytes per block of a .wandb file; no header crosses the border of a block."""
 SAMPLE = "sample"
-"""What a text that the model wrote on the way is called."""
+"""Name of texts that the model generated during training."""
 
 
 @dataclass
 class Row:
-    """Everything about one step."""
+    """Everything that is logged about one step."""
 
     step: int
     numbers: dict[str, float]
@@ -46,33 +46,33 @@ class Row:
 
 @dataclass(frozen=True)
 class LoggedRun:
-    """What a store is told of a run at its beginning."""
+    """Facts about a run that a store receives at its beginning."""
 
     path: Path
     name: str
     data: str
     settings: JsonObject
     state: JsonObject
-    """What the store has to know when the run goes on: it is written into the run's folder."""
+    """State that the store needs when the run is resumed; it is written to the run's folder."""
     step: int
-    """Where the training goes on from."""
+    """Step from which training resumes; 0 for a new run."""
 
     @property
     def told(self) -> int:
-        """The last step that this store was told."""
+        """The last step that was sent to this store."""
         step = self.state.get("step")
         return step if isinstance(step, int) else 0
 
 
 class LogStore(ABC):
     where: str
-    """How a person gets to see it."""
+    """Command or address that shows the logged run."""
     takes_again = True
-    """Whether it can be told a step that it holds."""
+    """Whether it accepts a step that it already holds."""
 
     @abstractmethod
     def begin(self, run: LoggedRun) -> int:
-        """Open it, where the run was before if it goes on; gives the last step that it holds."""
+        """Open the store, at its earlier place if the run is resumed, and return the last step that it holds."""
 
     @abstractmethod
     def add(self, rows: Sequence[Row]) -> None: ...
@@ -82,7 +82,7 @@ class LogStore(ABC):
 
 
 class TensorBoard(LogStore):
-    """Event files in RUN/tensorboard. Steps after a checkpoint that a run goes on from are purged: none shows twice."""
+    """Event files in RUN/tensorboard. Steps after the checkpoint of a resumed run are purged, and not shown twice."""
 
     def begin(self, run: LoggedRun) -> int:
         from torch.utils.tensorboard import SummaryWriter
@@ -112,10 +112,10 @@ class TensorBoard(LogStore):
 
 
 class WandB(LogStore):
-    """A run of the project glassformer, as WANDB_MODE, WANDB_DIR and so on say.
+    """A run of the project glassformer, which variables such as WANDB_MODE and WANDB_DIR configure.
 
-    Offline, a run that goes on has a second folder of the same id, which `wandb sync` adds to the first. What was
-    logged cannot be logged again: after a change of settings, steps that are trained once more show their first values.
+    Offline, a resumed run has a second folder with the same id, which `wandb sync` adds to the first. Logged values
+    cannot be replaced: after a change of settings, steps that are trained again show their first values.
     """
 
     takes_again = False
@@ -127,7 +127,7 @@ class WandB(LogStore):
         self.html = wandb.Html
         settings = wandb.Settings(silent=True, console="off")
         while any(Path(settings.wandb_dir).glob(f"offline-run-{time.strftime('%Y%m%d_%H%M%S')}-{known}")):
-            time.sleep(0.1)  # its folders are named by the second: one that goes on at once would lose what it logs
+            time.sleep(0.1)  # folders are named by the second: a run resumed within it would lose its log
         self.run = wandb.init(
             project=PROJECT, id=known, name=run.name, group=run.data, config=run.settings, resume="allow",
             allow_val_change=True, settings=settings,
@@ -149,7 +149,10 @@ class WandB(LogStore):
 
 
 def _last_step(file: Path) -> int:
-    """Of a .wandb file, of which a kill may have cut the end: seven bytes, then a log as LevelDB writes it."""
+    """Return the last step in a .wandb file, whose end may be missing after a kill; 0 if it has none.
+
+    The file has a header of seven bytes and then a log in LevelDB's format.
+    """
     from google.protobuf.message import DecodeError
     from wandb.proto.wandb_internal_pb2 import Record
 
@@ -161,7 +164,7 @@ def _last_step(file: Path) -> int:
         size, kind = struct.unpack_from("<HB", data, at + 4)
         record += data[at + 7 : at + 7 + size]
         at += 7 + size
-        if kind in (1, 4):  # a whole record, or its last piece
+        if kind in (1, 4):  # a whole record, or the last fragment of one
             with contextlib.suppress(DecodeError):
                 items = Record.FromString(record).history.item
                 last = max([last, *(int(item.value_json) for item in items if "_step" in item.nested_key)])
@@ -170,19 +173,19 @@ def _last_step(file: Path) -> int:
 
 
 class MLflow(LogStore):
-    """A run in the experiment of the data's name, where MLFLOW_TRACKING_URI says or MLflow's default is.
+    """A run in the experiment named after the data, at MLFLOW_TRACKING_URI or MLflow's default.
 
-    What was logged cannot be taken back: after a change of settings, steps that are trained once more show both values,
-    and a changed setting, which is a parameter for ever, becomes a tag of its name.
+    Logged values cannot be removed: after a change of settings, steps that are trained again show both values. A
+    parameter cannot change either, so a changed setting becomes a tag of the same name.
     """
 
     STEP = "glassformer.step"
-    """The tag with the last step that is whole: the store itself knows it."""
+    """Tag with the last complete step, so that the store itself knows it."""
     MOST = 1000
-    """Numbers that MLflow takes at once."""
+    """Maximum number of metrics per request to MLflow."""
 
     def begin(self, run: LoggedRun) -> int:
-        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # a training does not wait minutes for a server
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # training must not wait minutes for a server
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
         from mlflow import MlflowClient
         from mlflow.entities import Param, RunTag
@@ -205,7 +208,7 @@ class MLflow(LogStore):
         return int(data.tags.get(self.STEP, 0))
 
     def _known(self, known: str | None) -> Any:
-        """Return what the run holds so far, or None if there is no such run."""
+        """Return the data of the run with this id; None if there is no such run."""
         from mlflow.exceptions import MlflowException
 
         try:
@@ -243,23 +246,25 @@ class MLflow(LogStore):
 
 
 class Trackio(LogStore):
-    """A run of the project glassformer, where TRACKIO_DIR or TRACKIO_SPACE_ID says or trackio's default is.
+    """A run of the project glassformer, at TRACKIO_DIR, TRACKIO_SPACE_ID or trackio's default.
 
-    What was logged cannot be taken back: after a change of settings, steps that are trained once more show both values.
+    Logged values cannot be removed: after a change of settings, steps that are trained again show both values.
     """
 
     def begin(self, run: LoggedRun) -> int:
         import trackio
 
         goes_on = "name" in run.state
-        name = run.state.setdefault("name", f"{run.name}-{uuid.uuid4().hex[:6]}")  # trackio finds runs by their names
+        name = run.state.setdefault(
+            "name", f"{run.name}-{uuid.uuid4().hex[:6]}"
+        )  # trackio identifies runs by their names
         settings = {key: _plain(value) for key, value in run.settings.items()}
         self.run = trackio.init(
             PROJECT, name=name, group=run.data, config=settings, resume="allow" if goes_on else "never", embed=False
         )
         self.markdown, self.finish = trackio.Markdown, trackio.finish
         self.where = f"trackio show --project {PROJECT}"
-        return max(0, self.run._next_step - 1)  # what was still on its way when a process was killed is not there
+        return max(0, self.run._next_step - 1)  # values that a killed process had not sent yet are missing
 
     def add(self, rows: Sequence[Row]) -> None:
         for row in rows:
@@ -276,12 +281,12 @@ STORES: dict[str, type[LogStore]] = {"tensorboard": TensorBoard, "wandb": WandB,
 
 
 def _plain(value: object) -> str | int | float | bool:
-    """A setting as TensorBoard's and trackio's tables take it."""
+    """Return a setting in a type that the tables of TensorBoard and trackio accept."""
     return value if isinstance(value, str | int | float | bool) else str(value)
 
 
 def _pieces(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """So many at a time."""
+    """Yield consecutive slices of at most `size` values."""
     return (values[start : start + size] for start in range(0, len(values), size))
 
 
@@ -289,11 +294,11 @@ def _pieces(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 STATES = "loggers.json"
-"""The file in a run's folder that says where it is logged: ids by name, and the last step that was told."""
+"""File in a run's folder with the state of each logger by name: its ids, and the last step that it received."""
 
 
 def asked_loggers(given: str | Iterable[str] | None, run: Run | None) -> tuple[str, ...]:
-    """Those that were asked for; where nobody said anything, those of the run that goes on."""
+    """Return the names of the requested loggers; by default those of the resumed run."""
     names = logger_names(given)
     return names if names is not None else () if run is None else tuple(_read_states(run))
 
@@ -308,7 +313,7 @@ def _read_states(run: Run) -> dict[str, JsonObject]:
 
 
 class Loggers:
-    """All that a training is logged to. One that fails is left out from then on, and the training goes on."""
+    """The loggers of a training run. A logger that fails is removed, and training continues."""
 
     def __init__(self, run: Run, names: Iterable[str] = (), fail: Say = silent) -> None:
         self.run, self.names, self.fail = run, tuple(names), fail
@@ -317,8 +322,11 @@ class Loggers:
         self.rows = Rows()
 
     def begin(self, card: Mapping[str, Any], step: int, *, same: bool) -> None:
-        """Open them all. `step`: where the training goes on from; `same`: with the settings that it had, so that it
-        repeats what was told of later steps."""
+        """Open all loggers.
+
+        `step`: step from which training resumes. `same`: the settings are unchanged, so that training repeats later
+        steps exactly and they need not be sent again.
+        """
         if not self.names:
             return
         before = _read_states(self.run)
@@ -339,7 +347,7 @@ class Loggers:
         self.add(self.run.read_metrics() if step else [])
 
     def add(self, lines: Iterable[Mapping[str, Any]]) -> None:
-        """Lines of the log, of which those of one step are told together."""
+        """Send lines of metrics.jsonl to all loggers; the lines of one step are sent together."""
         if self.open and (rows := list(self.rows.take(lines))):
             self._add(rows)
 
@@ -353,7 +361,7 @@ class Loggers:
                     self._keep_states()
 
     def end(self, status: str = "failed", parts: Mapping[str, Mapping[str, float]] | None = None) -> None:
-        """Close them all, with the scores of each part of the data, where it was judged."""
+        """Close all loggers. `parts`: scores of each part of the data that was evaluated."""
         self._add(list(self.rows.rest()))
         scores = {f"final/{part}/{name}": value for part, metrics in (parts or {}).items()
                   for name, value in _numbers(metrics)}  # fmt: skip
@@ -364,7 +372,7 @@ class Loggers:
 
     @contextlib.contextmanager
     def _guard(self, name: str) -> Iterator[None]:
-        """A logger that fails is left out. What it prints is not heard: stdout is for the result of a command."""
+        """Remove a logger that fails, and suppress its output, because stdout is for the result of a command."""
         try:
             with contextlib.redirect_stdout(io.StringIO()):
                 yield
@@ -379,14 +387,14 @@ class Loggers:
 
 
 class Rows:
-    """Makes rows of the log's lines: everything about one step."""
+    """Converts the lines of the log to rows, one per step."""
 
     def __init__(self) -> None:
         self.row: Row | None = None
         self.tokens, self.seconds = 0, 0.0
 
     def take(self, lines: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
-        """The rows that are whole: a later step has begun."""
+        """Yield the complete rows: those of steps after which another step has begun."""
         for line in lines:
             event = line["event"]
             if event not in ("step", "validation", "sample"):
@@ -421,6 +429,6 @@ def _numbers(values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 def _short_name(run: Run) -> str:
-    """A run as people call it: its folder as seen from runs/, or that folder's name alone."""
+    """Return the path of a run relative to runs/; outside of runs/, the name of its folder."""
     path, above = run.path.resolve(), RUNS.resolve()
     return path.relative_to(above).as_posix() if path.is_relative_to(above) else path.name
