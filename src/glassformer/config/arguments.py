@@ -1,4 +1,4 @@
-"""What a person gives to a verb in Python, held against the types that it says: a wrong one is one line."""
+"""Type checks of the arguments of public functions; an argument of a wrong type is a one-line error."""
 
 import functools
 import inspect
@@ -25,12 +25,12 @@ KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
     Sequence: ((Sequence,), "several"),
     Mapping: ((Mapping,), "a mapping"),
 }
-"""The types that are checked: what is of them, and in words. A parameter of any other is left to its verb."""
+"""Checked types, each with the classes that it accepts and its name in messages. Other types are not checked here."""
 NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 def parameter_types(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the annotations of the parameters that have a name, by name; `**options: Unpack[…]` stands for several."""
+    """Return the annotations of named parameters, by name, and of the options in `**options: Unpack[…]`."""
     hints: dict[str, Any] = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind in NAMED:
@@ -41,7 +41,7 @@ def parameter_types(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def check_arguments(verb: Callable[P, R]) -> Callable[P, R]:
-    """Make a function refuse arguments of plain types (numbers, texts, truths, several of them) that are of others."""
+    """Return the function with a check of its plain arguments: numbers, texts, booleans, sequences and mappings."""
     signature, hints = inspect.signature(verb), parameter_types(verb)
     is_open = any(typing.get_origin(one.annotation) is typing.Unpack for one in signature.parameters.values())
 
@@ -59,10 +59,10 @@ def check_arguments(verb: Callable[P, R]) -> Callable[P, R]:
 
 
 def check_type(name: str, value: object, hint: Any) -> None:
-    """Refuse a value that is none of the plain types that a hint names; where it names others too, all pass."""
+    """Raise `Misuse` for a value of none of the plain types in a hint; a hint with other types accepts every value."""
     union = typing.get_origin(hint) in (typing.Union, types.UnionType)
     hints = typing.get_args(hint) if union else (hint,)
-    if any(typing.get_args(kind) == (Any,) for kind in hints):  # examples, which are read one by one
+    if any(typing.get_args(kind) == (Any,) for kind in hints):  # examples, which are checked when they are read
         return
     kinds = [typing.get_origin(kind) or kind for kind in hints]
     kinds = [os.PathLike if isinstance(kind, type) and issubclass(kind, os.PathLike) else kind for kind in kinds]

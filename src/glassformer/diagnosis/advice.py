@@ -60,7 +60,7 @@ class Advice:
     """New parts of a model that is initialised from another run."""
 
     def remedies(self, key: str) -> str:
-        """Return what to try against the finding `key`, without the remedies that change nothing in this run.
+        """Return the remedies for the finding `key` that would change something in this run.
 
         An entry of the list in sentences.toml is a setting with its value, the name of a remedy, a setting to halve, or
         words.
@@ -97,8 +97,9 @@ class Advice:
         return self.config.training.lr or 0.0
 
     def put(self, key: str, value: str) -> str | None:
-        """Return the flag that sets a value; None if it is set or has no effect. The body of a model that was
-        initialised from another run cannot change.
+        """Return the flag that sets a value; None if it is set already or has no effect.
+
+        The body of a model that was initialised from another run cannot change.
         """
         section, name = key.split(".")
         body = self.config.is_finetuned and section == "model" and name not in FREE
@@ -107,7 +108,7 @@ class Advice:
         return f"--{key} {value}"
 
     def fewer(self, key: str) -> str | None:
-        """Halve a count, such as that of layers."""
+        """Return the flag that halves a count, such as the number of layers; None if it cannot be halved."""
         count = self.config.get(key)
         return self.put(key, str(count // 2)) if isinstance(count, int) and count > 1 else None
 
@@ -117,18 +118,18 @@ class Advice:
         return f"--lr {lower_rate(self.rate, self.usual):.1g}"
 
     def higher_rate(self) -> str:
-        """Ten times as high, and at least the default."""
+        """Return a rate ten times as high, and at least the default."""
         return f"--lr {max(10 * self.rate, self.usual):.1g}"
 
     def another_rate(self) -> str:
-        """A lower or a higher rate; the default if the rate is far from it."""
+        """Return a lower and a higher rate; the default if the present rate is far from it."""
         usual = self.usual
         if not usual / 10 < self.rate < usual * 10:
             return f"the usual rate (--lr {usual:.1g})"
         return f"a rate ten times lower, then ten times higher (--lr {self.rate / 10:.1g}, --lr {self.rate * 10:.1g})"
 
     def warmup(self) -> str | None:
-        """Twice as many updates, but at most a tenth of the run."""
+        """Return a warm-up of twice as many updates, but at most a tenth of the run; None if that is not longer."""
         settings = self.config.training
         longer = max(100, 2 * settings.warmup)
         longer = longer if settings.steps is None else min(longer, settings.steps // 10)
@@ -141,16 +142,16 @@ class Advice:
     # --- the model ---
 
     def norm(self) -> str | None:
-        """A norm if the model has none."""
+        """Return a norm if the model has none."""
         return self.put("model.norm", "rms") if self.config.get("model.norm") == "none" else None
 
     def positions(self) -> str | None:
-        """Positions if the model cannot see the order of tokens."""
+        """Return a kind of positions if the model cannot see the order of tokens."""
         rotary = self.put("model.positions", "rotary") if self.config.get("model.positions") == "none" else None
         return rotary and f"positions, since the order of tokens is not seen ({rotary})"
 
     def attention(self) -> str | None:
-        """Attention for a decoder that sees only a summary of its source."""
+        """Return a kind of attention for a decoder that sees only a summary of its source."""
         return self.put("model.attention", "additive") if self.config.get("model.attention") == "none" else None
 
     def gated(self) -> str | None:
@@ -161,11 +162,11 @@ class Advice:
         return None if higher is None else self.put("model.dropout", value_text(higher))
 
     def smaller(self) -> str | None:
-        """The next smaller size, or half the width."""
+        """Return the next smaller size, or half the width; None if the model cannot be smaller."""
         config, model = self.config, self.config.model
         if config.is_finetuned:
             return None
-        names = list(SIZES)[1:]  # the smallest is for reading its numbers, not for learning
+        names = list(SIZES)[1:]  # the smallest size is for inspecting its numbers, not for training
         if model.size is not None and config.idle("model.size") is None:
             return f"--size {names[names.index(model.size) - 1]}" if model.size in names[1:] else None
         divisible = model.width >= 2 * MIN_WIDTH and not model.width % (4 * (config.get("model.heads") or 4))
@@ -173,10 +174,10 @@ class Advice:
             return self.fewer("model.width")
         return self.fewer("model.head_hidden") if (model.head_hidden or 0) >= 2 * MIN_WIDTH else None
 
-    # --- how long ---
+    # --- length of training ---
 
     def more_blocks(self) -> str | None:
-        """One more trained block in a fine-tuned model."""
+        """Return one more trained block for a fine-tuned model; None if all blocks are trained."""
         blocks = self.config.training.last_blocks
         if blocks is None:
             return None
@@ -197,7 +198,7 @@ class Advice:
     # --- data ---
 
     def balanced(self, counts: list[int]) -> str | None:
-        """Weights for classes of these sizes."""
+        """Return class weights if classes of these sizes are uneven and have no weights yet."""
         sizes = [count for count in counts if count]
         if self.config.training.class_weights is not None or not sizes or max(sizes) < MIN_IMBALANCE * min(sizes):
             return None

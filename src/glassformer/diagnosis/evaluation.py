@@ -91,11 +91,11 @@ def model_findings(
         yield layers.saturated_units(layers.saturated_shares(model, task), advise)
 
 
-# --- enough of it ---
+# --- size of the validation set ---
 
 
 def small_validation(records: Records, noun: str, advise: Advice) -> Finding | None:
-    """Report too few examples to tell one score from another, by answers, losses or errors."""
+    """Report that the validation set is too small: the confidence interval of its score is too wide."""
     if not records:
         return None
     first = records[0]
@@ -144,7 +144,7 @@ def no_better_than_chance(
 
 
 def right_answers(records: Records) -> NDArray[np.bool_]:
-    """Return which examples a classifier has right."""
+    """Return a mask of the examples that a classifier gets right."""
     return np.array([record["predicted"] == record["label"] for record in records], bool)
 
 

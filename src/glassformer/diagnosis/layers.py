@@ -74,7 +74,7 @@ def _no_gradient(gradients: Mapping[str, float], advise: Advice) -> Finding | No
 
 
 def stacks(layers: Layers) -> list[list[str]]:
-    """Group layers whose names differ only in their last number, in order: encoder.blocks.0, encoder.blocks.1, …"""
+    """Return groups of layers whose names differ only in their last number, such as encoder.blocks.0, 1 and 2."""
     numbered: dict[str, list[tuple[int, str]]] = {}
     for name in layers:
         if match := re.fullmatch(r"(.*?)(\d+)", name):
@@ -144,7 +144,7 @@ def attention_heads(entropies: Mapping[str, float], advise: Advice) -> list[Find
     return findings
 
 
-# --- what passes through the model ---
+# --- activations on a few examples ---
 
 MAX_BATCHES, MAX_BATCH_ROWS, MAX_CAPTURED_ROWS = 8, 32, 4
 """Maximum number of training batches, of examples per batch, and of examples whose states are captured."""
@@ -295,7 +295,7 @@ def saturated_shares(model: nn.Module, task: Task) -> dict[str, float]:
     out = {}
     for name in seen:
         values = seen[name].float()
-        values = values[values.abs().sum(-1) > 0]  # not at padding
+        values = values[values.abs().sum(-1) > 0]  # without padding
         signed = name.rpartition(".")[2] in ("states", "g", "n")
         ends = values.abs() > SATURATED_VALUE if signed else (values - 0.5).abs() > SATURATED_VALUE - 0.5
         if values.numel():

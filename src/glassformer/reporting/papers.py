@@ -1,6 +1,4 @@
-"""What a training puts into its run's folder beside weights and log: the first files, and papers for a person; and the
-README.md of a run that was imported.
-"""
+"""Files of a run's folder besides weights and log: the first files, and the curves, README.md and report for people."""
 
 import os
 import shlex
@@ -46,8 +44,10 @@ def first_files(run: Run, card: dict[str, Any], prepared: Prepared) -> None:
 
 
 def rewind(run: Run, card: dict[str, Any], snapshot: Snapshot | None, total: int | None, *, keep: int) -> None:
-    """A run that goes on: its log, checkpoints and moments up to where it stands, on the way to `total` updates. The
-    card comes first: a run that had finished has done so no more.
+    """Rewind the log, checkpoints and moments of a run to the snapshot from which it resumes; None: to its start.
+
+    The card is written first, so that a run that had finished no longer counts as finished. `total`: planned number of
+    updates, if known. `keep`: number of checkpoints to keep.
     """
     run.write_card(card)
     step = snapshot.progress.step if snapshot else 0
@@ -64,8 +64,9 @@ def leave_papers(
     model: nn.Module,
     evaluations: Mapping[str, Evaluation],
 ) -> None:
-    """At the end: curves, of a classifier what it takes for what, the card to read, the report. `card`: as it will be;
-    `evaluations`: of the parts that were looked at, by name.
+    """Write the files for people at the end of a training run: curves, confusion matrix, README.md and report.
+
+    `card`: the card as it will be written. `evaluations`: by name of the evaluated part.
     """
     validation, test = evaluations.get("validation"), evaluations.get("test")
     score = "" if validation is None else validation.summary
@@ -102,8 +103,9 @@ def leave_report(
 
 
 def model_card(run: Path, config: Config, card: dict[str, Any], score: str, reads: str) -> str:
-    """What a run is, for a person. `score`: how good it is, in words; `reads`: what it reads, where that is not just
-    texts.
+    """Return the README.md of a run.
+
+    `score`: its validation scores as text. `reads`: description of its inputs; empty if these are texts.
     """
     return _render(
         "README.md.jinja",
@@ -123,7 +125,7 @@ def model_card(run: Path, config: Config, card: dict[str, Any], score: str, read
 
 
 def imported_card(run: Path, config: Config, card: dict[str, Any], files: Path) -> str:
-    """Write the card of an imported model. `files`: the temporary folder of the run."""
+    """Return the README.md of an imported model. `files`: the temporary folder of the run."""
     command = FAMILIES[config.task].command(files, config)
     here, there = (shlex.quote(str(path)) for path in (files, run))
     return _render("IMPORTED.md.jinja", run, config, card, command=command.replace(here, there))
@@ -135,7 +137,7 @@ def _render(template: str, run: Path, config: Config, card: dict[str, Any], **mo
         lstrip_blocks=True,
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
-        autoescape=True,  # what macros make is not escaped again
+        autoescape=True,  # the results of macros are not escaped again
         finalize=lambda value: value if isinstance(value, Markup) else Markup(markdown(str(value))),
     )
     environment.filters |= {
@@ -153,7 +155,7 @@ def _render(template: str, run: Path, config: Config, card: dict[str, Any], **mo
 def _parts(config: Config) -> str:
     """Return the encoder with its settings of size and composition."""
     name = FAMILIES[config.task].model_name(config)
-    if name != config.model.encoder:  # what it is made of is its family's own
+    if name != config.model.encoder:  # the family itself names the parts of its model
         return name
     shown = ("style", "layers", "heads", "width", "decoder", "attention", "weighting", "ngrams", "pool", "context")
     used = [name for name in shown if not config.idle(f"model.{name}")]

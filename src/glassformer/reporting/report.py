@@ -92,7 +92,7 @@ def report_of(
     *,
     card: Mapping[str, Any] | None = None,
 ) -> View:
-    """Return the report. `evaluations`: by part, possibly none. `card`: default: that of the run."""
+    """Return the report. `evaluations`: by part, possibly empty. `card`: None for that of the run."""
     metrics, task = run.read_metrics(), prepared.task
     card = run.card() if card is None else card
     went = curves(metrics, unit=task.unit, smoothing=task.smoothing, levels=reference_losses(prepared))
@@ -118,7 +118,7 @@ def report_of(
     return View(run.path.name, panels, f"{what}. {'; '.join(filter(None, (before, words))) or _status(card)}.")
 
 
-# --- what was trained on what ---
+# --- model and data ---
 
 
 def _trained(card: Mapping[str, Any], config: Config) -> Table:
@@ -176,7 +176,7 @@ def document_counts(family: StreamFamily, prepared: Prepared) -> tuple[str, dict
     return "documents", {name: part.documents for name, part in prepared.corpus.parts.items()}
 
 
-# --- how it went, and how good it is ---
+# --- course of training, and scores ---
 
 
 def samples(metrics: Records) -> list[Panel]:
@@ -255,7 +255,7 @@ def _quality(evaluations: Mapping[str, Evaluation]) -> Iterator[Panel]:
         yield confusion(**last.details["confusion"])
 
 
-# --- examples held out ---
+# --- held-out examples ---
 
 
 def held_out_attention(run: Run, config: Config, prepared: Prepared, model: nn.Module) -> Iterator[Panel]:
@@ -272,7 +272,7 @@ def held_out_attention(run: Run, config: Config, prepared: Prepared, model: nn.M
             yield replace(panel, folded=number > 1)
 
 
-# --- how to do it again ---
+# --- reproduction ---
 
 
 def _environment(card: Mapping[str, Any]) -> Table:
@@ -291,8 +291,10 @@ def _again(card: Mapping[str, Any], config: Config) -> list[Panel]:
 
 
 def command_of(config: Config) -> str:
-    """The command that would train a run again, for one that was trained from Python: every setting that is not what
-    the task and the model would start from. Of a person's own model, in Python.
+    """Return a command that trains a run again, for runs that were trained from Python.
+
+    It contains every setting that differs from the defaults of the task and the model. For a user's own model, it is a
+    call of `gf.train`.
     """
     kind = {"data.kind": config.data.kind} if labels_examples(config.task) and config.data.kind != TEXT else {}
     said = {"task": config.task, "model.encoder": config.model.encoder, **kind}

@@ -1,1 +1,1 @@
-"""The folder a run leaves: complete, atomic, and nothing in it is ever executed."""
+"""Run folders: they are complete and written atomically, and reading them never executes code from them."""

@@ -33,7 +33,7 @@ REMEDY = "restore it from a copy, or train again"
 
 @contextlib.contextmanager
 def aside(path: Path) -> Iterator[Path]:
-    """Return a temporary path that is flushed and renamed to `path` at the end, or deleted after an error."""
+    """Yield a temporary path that is flushed and renamed to `path` at the end, or deleted after an error."""
     with writing(path), part_of(path) as temporary:
         yield temporary
         flush(temporary)
@@ -43,7 +43,7 @@ def aside(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def reading(path: "Path | str") -> Iterator[None]:
-    """Turn an error of a file of tensors into one line."""
+    """Turn an error in reading a file of tensors into a one-line error."""
     try:
         yield
     except (OSError, SafetensorError) as error:
@@ -52,8 +52,8 @@ def reading(path: "Path | str") -> Iterator[None]:
 
 @contextlib.contextmanager
 def text_writer(path: Path) -> Iterator[TextIO]:
-    """Open a text file that replaces the former one only after everything is written."""
-    if path.exists() and not path.is_file():  # a pipe, as the shell makes for >(…)
+    """Open a text file that replaces the existing one only after everything is written."""
+    if path.exists() and not path.is_file():  # a pipe, such as the shell creates for >(…)
         with path.open("w", encoding="utf-8") as to:
             yield to
     else:
@@ -170,15 +170,17 @@ LINE_SHAPES: dict[str, JsonObject] = {
 
 
 def read_log(path: Path) -> list[Line]:
-    """The whole lines of a log, in their order; none where there is no log. How many are damaged is said; half a line
-    at the end is no damage: a killed process leaves one, and a living one writes it on.
+    """Return the complete lines of a log in their order; none if there is no log.
+
+    A message reports the number of damaged lines. An incomplete line at the end does not count as damaged: a process
+    was killed, or is still writing it.
     """
     if not path.is_file():
         return []
     lines: list[Line] = []
     damaged = 0
     refuse_endless(path)
-    with path.open("rb") as file:  # as long as a training is: its lines are bounded, not the file
+    with path.open("rb") as file:  # its size grows with the training run, so only the length of a line is limited
         for text in iter(lambda: file.readline(limits().field_bytes), b""):
             line = _parse(text, str(path))
             if line is not None:

@@ -1,11 +1,12 @@
-"""Folders that are filled at once or not at all, whenever their writer is killed.
+"""Folders that are filled completely or not at all, even if their writer is killed.
 
-What is new is written into a part of the folder, and that is renamed to `.glassformer-new` once it is whole: from then
-on it is there. Its files are moved up one by one, by its writer or by whoever writes here next.
+New files are written to a temporary folder inside the folder. Once they are complete, it is renamed to
+`.glassformer-new`, and from then on they count as written. Its files are then moved up one by one, by the same writer
+or by the next one.
 
-One writer works in a folder at a time (`locked`). The system frees the lock when its holder dies; readers take none. It
-holds between the processes of one machine, and between machines if their shared disk passes locks on (NFS does, unless
-it is mounted with `nolock` or `local_lock`). On a disk without locks there is none, and a message says so.
+Only one writer works in a folder at a time (`locked`). The system releases the lock when its holder dies; readers take
+no lock. It works between the processes of one machine, and between machines if their shared disk supports locks (NFS
+does, unless it is mounted with `nolock` or `local_lock`). On a disk without locks, a message says so.
 """
 
 import contextlib
@@ -33,7 +34,7 @@ NEW, INSTEAD = ".glassformer-new", ".glassformer-instead"
 
 
 def reason(error: Exception) -> str:
-    """Return an error as one line, in the system's words if there are any."""
+    """Return an error as one line: the system's message if there is one."""
     return getattr(error, "strerror", None) or first_line(error)
 
 
@@ -68,7 +69,7 @@ def flush(path: Path) -> None:
         os.close(handle)
 
 
-# --- what is there ---
+# --- contents ---
 
 
 def contents(folder: Path) -> list[Path]:
@@ -77,12 +78,12 @@ def contents(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.iterdir()) if path.name not in hidden and not PART.fullmatch(path.name)]
 
 
-# --- what is filled at once ---
+# --- atomic filling ---
 
 
 @contextlib.contextmanager
 def fill(folder: Path, last: str, *, instead: bool = False) -> Iterator[Path]:
-    """Return a folder whose files are moved into `folder` at the end; after an error, none are.
+    """Yield a folder whose files are moved into `folder` at the end; after an error, none are.
 
     `last`: the file without which the others are not valid. `instead`: replace all present files.
     """
@@ -139,8 +140,9 @@ _held: dict[tuple[int, str], IO[str]] = {}
 
 @contextlib.contextmanager
 def locked(folder: Path, work: str) -> Iterator[IO[str]]:
-    """The folder for this thread alone; made if it is not there, and removed again if nothing came into it. `work`:
-    what is done here, in a word.
+    """Lock a folder for this thread within the context, and yield the lock file; raise `Misuse` if it is in use.
+
+    A missing folder is created, and removed at the end if it is empty. `work`: name of the work, for messages.
     """
     key = threading.get_ident(), os.path.realpath(folder)
     if key in _held:  # nested in the same work
@@ -154,7 +156,7 @@ def locked(folder: Path, work: str) -> Iterator[IO[str]]:
     finally:
         del _held[key]
         with contextlib.suppress(OSError):
-            (folder / LOCK).unlink()  # while it is held: the next process makes a new one
+            (folder / LOCK).unlink()  # before the lock is released: the next process creates a new file
         lock.close()
         with contextlib.suppress(OSError):
             for path in missing:
@@ -219,7 +221,7 @@ MAX_RECENT = 5
 
 
 def find_run(where: "str | os.PathLike[str]") -> Path:
-    """Return the folder of a run; `last` is the newest under runs/. Raises `NotARun` for anything else."""
+    """Return the folder of a run; `last` is the newest under runs/. Raise `NotARun` for any other path."""
     if not os.fspath(where).strip():
         raise NotARun("a run is named by its folder, and this name is empty")
     path = Path(where)

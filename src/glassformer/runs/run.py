@@ -130,7 +130,7 @@ Card = TypedDict(  # `from` cannot be the name of an attribute
 )
 """The structure of `glassformer.json`."""
 ENDED_FIELDS = ("task", "parameters", "steps", "seconds", "words", "best")
-"""Fields that the card of a run that has ended has beside its scores; one that lacks any is written again."""
+"""Fields besides the scores on the card of a run that has ended; a card without one of them is written again."""
 DONE = ("finished", "stopped early")
 """Status values of a training run that has ended."""
 SETTLED = (*DONE, "imported")
@@ -162,7 +162,7 @@ class Run:
     def __fspath__(self) -> str:
         return str(self.path)
 
-    # --- finding and making ---
+    # --- opening and creating ---
 
     @staticmethod
     def check_free(path: Path, *, overwrite: bool = False, goes_on: bool = True) -> None:
@@ -183,7 +183,7 @@ class Run:
     @staticmethod
     @contextlib.contextmanager
     def locked(path: Path, work: str) -> "Iterator[None]":
-        """A run's folder for one writer, tidied up after those that were killed."""
+        """Lock a run's folder within the context, and remove what killed processes left in it."""
         with locked(path, work):
             with writing(path):
                 complete(path, CARD)
@@ -241,7 +241,7 @@ class Run:
                 path.rmdir()
                 RUNS.rmdir()
 
-    # --- what it says of itself ---
+    # --- card and configuration ---
 
     def card(self) -> JsonObject:
         return read_json(self.path / CARD)
@@ -276,7 +276,7 @@ class Run:
         """Yield a line, once, for each file of the user's own code that has changed since training."""
         return changed_parts(self.path, self.card())
 
-    # --- its parts ---
+    # --- weights, tokenizers, checkpoints and log ---
 
     @property
     def weights_path(self) -> Path:
@@ -358,7 +358,7 @@ class Run:
         card, (weights, metadata) = self.card(), read_with_metadata(self.weights_path)
         if not verify or os.environ.get(NO_VERIFY):
             return weights
-        if self.card() != card:  # a training has just written others
+        if self.card() != card:  # a training run has just written new weights
             return self.read_weights(verify=verify)
         file = self.weights_path
         # during training, weights are written before the card: until it has ended, the file's own digest counts

@@ -1,1 +1,1 @@
-"""The one loop. It emits events and draws nothing; it knows no architecture and no task by name."""
+"""The training loop. It emits events, draws nothing, and does not depend on any architecture or task."""

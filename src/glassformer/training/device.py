@@ -102,7 +102,7 @@ class StepLoss(nn.Module):
     """
 
     def __init__(self, model: nn.Module, task: Task, how: str) -> None:
-        """`how`: off, on, or tuned."""
+        """Combine the model and the task, and compile the loss unless `how` is off; `how`: see `choose_compile`."""
         super().__init__()
         self.model = model
         self.task = task
@@ -111,7 +111,7 @@ class StepLoss(nn.Module):
         self.compute: Callable[..., Tensor] = self.eager
         if how != "off":
             if torch.cuda.is_available():
-                kernels_work()  # this test cannot run while compiling
+                kernels_work()  # this test cannot run during compilation
             options: dict[str, Any] = {"coordinate_descent_tuning": how == "tuned"}
             if SUMS_OVER_TOKENS in torch._inductor.list_options():
                 options[SUMS_OVER_TOKENS] = False

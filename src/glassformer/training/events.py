@@ -1,4 +1,4 @@
-"""The events of a training run, as the loop tells them to its listeners, and what the doctor finds in them."""
+"""Events of a training run, which the loop reports to its listeners, and findings of the doctor."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -13,23 +13,23 @@ PROBLEM, WARNING, NOTE = SEVERITIES
 
 
 def lower_rate(rate: float, usual: float) -> float:
-    """A rate to try where this one is too high: a third of it; from far above, the usual one."""
+    """Return the learning rate to try if `rate` is too high: a third of it, and at most the usual rate."""
     return min(usual, rate / 3)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a training shows; of each kind it has one at most."""
+    """A finding of the doctor about a training run, which has at most one finding of each kind."""
 
     kind: str
     step: int
-    """Updates made by then; 0: seen before the first."""
+    """Number of updates made by then; 0 for findings before the first update."""
     severity: str
-    """note: worth knowing; warning: it costs quality; problem: the training does not do what it should."""
+    """problem: training does not work; warning: quality suffers; note: worth knowing."""
     words: str
-    """What is so, with its numbers."""
+    """Description with its numbers."""
     advice: str
-    """What to try, with the flag."""
+    """Remedy, with its flag."""
     numbers: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -41,40 +41,40 @@ class Finding:
 
     @staticmethod
     def of(line: Mapping[str, Any]) -> "Finding":
-        """What `to_dict` gave."""
+        """Return the finding that `to_dict` converted."""
         return Finding(**{name: line[name] for name in Finding.__dataclass_fields__})
 
 
 @dataclass(frozen=True)
 class Started:
-    """How the training is about to run."""
+    """The beginning of the training loop."""
 
     step: int
-    """Updates already made: 0, or where a resumed run goes on."""
+    """Number of updates already made; 0 unless the run is resumed."""
     steps: int | None
-    """Updates to make in all; None when the time decides."""
+    """Total number of updates; None if the budget of minutes decides."""
     minutes: float | None
     notes: tuple[str, ...]
-    """Choices made for the person, in words."""
+    """Messages on settings that were chosen automatically."""
     tokens_per_example: int | None = None
-    """What an example counts as, where it has no words: its speed is told in examples."""
+    """Number of tokens that an example without words counts as; speeds are then in examples. None: in tokens."""
 
 
 @dataclass(frozen=True)
 class Stepped:
     step: int
-    """Updates made so far, this one included."""
+    """Number of updates so far, including this one."""
     loss: float
     """Mean loss of the batch, before the update."""
     lr: float
     gradient_norm: float | None
     tokens: int
     seconds: float
-    """Spent in steps so far, validations left out."""
+    """Seconds spent in steps so far, without validations."""
     done: float
-    """How far through the budget the step began, 0 to 1."""
+    """Part of the budget that was spent before this step, 0 to 1."""
     layers: Mapping[str, LayerStats] | None = None
-    """Gradients, weights and update of each layer, at the few steps where they are measured."""
+    """Measurements of each layer; None at most steps, which are not measured."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Checkpointed:
 
 @dataclass(frozen=True)
 class Sampled:
-    """What the model writes by now."""
+    """A text that the model generated during training."""
 
     step: int
     text: str
@@ -102,23 +102,23 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Diverged:
-    """A number is no longer finite: the training stops."""
+    """A number that is not finite, which stops training."""
 
     step: int
-    """The update that could not be made, or after which it was seen."""
+    """The update that was cancelled, or after which the number was found."""
     what: str
     tensor: str
-    """The first that is not finite."""
+    """Name of the first tensor that is not finite."""
     batch: int
-    """The step whose batch led to it."""
+    """Step whose batch is the cause."""
     rows: tuple[int, ...]
-    """The examples of the batch, from 0, that lead to it each alone; none: only all together."""
+    """Examples of the batch, counted from 0, each of which is a cause by itself; empty if no single example is."""
     example: str
-    """The first of them, as a person knows it."""
+    """The first of these examples as text."""
     size: int
-    """How many examples the batch has."""
+    """Number of examples in the batch."""
     lr: float
-    """A rate to try."""
+    """Learning rate to try."""
 
     @property
     def line(self) -> str:
@@ -129,7 +129,7 @@ class Diverged:
 
     @property
     def where(self) -> str:
-        """The examples that led there; none is named if every one does, for then it is the weights."""
+        """Phrase with the examples that are the cause. If all of them are, the weights are the cause: none is named."""
         count, batch = len(self.rows), f"the batch of step {self.batch}"
         if count == 0 or 1 < count == min(self.size, MAX_TRIED_ROWS):
             return f"with every example of {batch}; " if count else ""
@@ -140,31 +140,31 @@ class Diverged:
 
 @dataclass(frozen=True)
 class FindingReported:
-    """Something about the training that a person should know."""
+    """A finding of the doctor."""
 
     finding: Finding
 
 
 @dataclass(frozen=True)
 class Noted:
-    """Something a person should know."""
+    """A message to the user."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Failed(Noted):
-    """Something that was asked for and is not done, though the training goes on."""
+    """A message that a requested task failed, although training continues."""
 
 
 @dataclass(frozen=True)
 class Ended:
     step: int
     reason: str
-    """finished, patience, interrupted."""
+    """Reason for the end: finished, patience or interrupted."""
     seconds: float
     signal: int | None = None
-    """That this process was told to stop by."""
+    """Signal that asked this process to stop, if any."""
 
 
 Event = Started | Stepped | Validated | Checkpointed | Sampled | Diverged | FindingReported | Noted | Ended

@@ -161,7 +161,11 @@ class Average:
     """Running average of the weights over about the last `span` updates, in which later updates count more."""
 
     def __init__(self, weights: Mapping[str, Tensor], span: int | None) -> None:
-        """`weights`: trained weights by name, a shared weight once; buffers are not averaged. `span`: None for none."""
+        """Begin with copies of the weights.
+
+        `weights`: trained weights by name, with each shared weight once; buffers are not averaged. `span`: None if
+        there is no average.
+        """
         self.span = span
         self.weights = {} if span is None else dict(weights)
         self.averages = {name: _exact(weight).clone() for name, weight in self.weights.items()}
@@ -172,7 +176,7 @@ class Average:
         if self.span is None:
             return 0
         weights = [_exact(weight) for weight in self.weights.values()]
-        # low at first, so that the initial weights soon lose their influence; 1 - 1/span in the end
+        # low at first, so that the initial weights soon lose their influence; at last 1 - 1/span
         kept = min(1 - 1 / self.span, (1 + taken) / (10 + taken))
         torch._foreach_lerp_(list(self.averages.values()), weights, 1 - kept)
         return taken + 1

@@ -67,7 +67,7 @@ class TrainingProgress:
 
 
 def warn_of(event: Event) -> None:
-    """A listener in a program: a warning of what was asked for and is not done."""
+    """Issue a Python warning for a `Failed` event; ignore other events. The default listener in Python."""
     if isinstance(event, Failed):
         warn(event.text)
 

@@ -43,8 +43,9 @@ class Validator:
         return int(10 * before) < int(10 * done)
 
     def fit_sample(self) -> float:
-        """Choose the share of the validation set that fits into the minutes, at the first validation; return the
-        seconds that this took.
+        """Choose the share of the validation set that fits into the minutes; return the seconds that this took.
+
+        Later validations use the same share, so that this returns 0.
         """
         context, task, clock = self.context, self.task, self.context.options.clock
         progress, budget, began = context.progress, context.budget, clock()

@@ -31,7 +31,10 @@ class ShardWriter:
         processes: Processes,
         rows: Callable[[Mapping[str, Tensor], Mapping[str, Tensor]], dict[str, Rows]],
     ) -> None:
-        """`rows`: returns the tensors that this process writes, given the states of the optimiser and the average."""
+        """Prepare to write to `folder`.
+
+        `rows`: function that returns the tensors to write, given the states of the optimiser and of the average.
+        """
         self.folder, self.checkpointer, self.processes, self.rows = folder, checkpointer, processes, rows
         self._staged: dict[str, Tensor] = {}
         """Pinned memory for copies of a GPU's shards, reused by each checkpoint."""

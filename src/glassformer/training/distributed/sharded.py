@@ -193,7 +193,7 @@ class ShardedMuon(Muon):
     """
 
     def __init__(self, groups: Sequence[WeightGroup], rows: Mapping[int, int], processes: Processes) -> None:
-        """`rows`: number of rows of each whole weight, by the id of its shard."""
+        """Create the rule for these shards. `rows`: number of rows of each whole weight, by the id of its shard."""
         super().__init__(groups)
         self.rows, self.processes = rows, processes
 
