@@ -1,4 +1,4 @@
-"""The section of a configuration on data: where it is, what is held out of it, and what its columns are for."""
+"""The section of a configuration on data: its location, its split into parts, and the roles of its columns."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from glassformer.config.presets import KINDS, TEXT
 from glassformer.config.setting import TINY, check, setting
 
 NORMAL, EXACT = "normal", "exact"
-"""Texts are the same if they have one normal form (`data/same_text.py`), or only if they are equal letter by letter."""
+"""Rules by which texts are the same: by their normal form (`data/same_text.py`), or only if all letters are equal."""
 
 POINT, COMMA = ".", ","
-"""Signs between a whole number and its fraction."""
+"""Decimal signs, between a whole number and its fraction."""
 
 IGNORE, TOGETHER = "ignore", "together"
 

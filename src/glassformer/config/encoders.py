@@ -1,4 +1,4 @@
-"""The encoders by name: what each can do, which settings it has, and where these start; known without torch."""
+"""Facts about the encoders that are known without torch: capabilities, settings and defaults."""
 
 import math
 import re
@@ -72,7 +72,7 @@ def _read_encoders() -> dict[str, EncoderInfo]:
 ENCODERS = _read_encoders()
 
 OWN = "own"
-"""The encoder's name of an nn.Module that was passed to `gf.train`."""
+"""Encoder name of an nn.Module that was passed to `gf.train`."""
 OWN_INFO = EncoderInfo("a model given from Python", ContextSettings)
 
 MODEL_ALIASES = {"bow": "bag", "dan": "average", "bilstm": "lstm:bidirectional"}
@@ -107,7 +107,7 @@ def model_name(name: str) -> tuple[str, dict[str, Any]]:
 
 
 def _field(key: str) -> Field[Any]:
-    """Return the setting of this name of any encoder, which `resolve` refuses where it is not used."""
+    """Return the setting with this name of any encoder; `resolve` refuses it later if the encoder does not use it."""
     fields = {name: field for info in ENCODERS.values() for name, field in setting_fields(info.settings).items()}
     refuse_unknown("setting of the model", key, fields)
     return fields[key]

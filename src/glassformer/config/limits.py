@@ -66,7 +66,7 @@ def limits(**changes: Any) -> Limits:
     if changes:
         before = os.environ.get(VARIABLE, "")
         text = ",".join([*filter(None, [before]), *(f"{name}={value}" for name, value in changes.items())])
-        _parse(text)  # what cannot be is refused before it holds
+        _parse(text)  # raises an error before an invalid limit applies
         os.environ[VARIABLE] = text
     return _parse(os.environ.get(VARIABLE, ""))
 
@@ -103,7 +103,7 @@ def refuse_bomb(path: str | os.PathLike[str], unpacked: float, packed: int) -> N
 
 
 def refuse_beyond(name: str, amount: float, what: str, *, file_bytes: int = 0) -> None:
-    """Raise `LimitExceeded` if the amount exceeds a limit; `{}` in `what` ("a.png has {}") stands for it.
+    """Raise `LimitExceeded` if the amount exceeds a limit; `{}` in `what` ("a.png has {}") stands for the amount.
 
     A packed file of `file_bytes` may hold proportionally more.
     """

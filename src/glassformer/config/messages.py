@@ -1,6 +1,6 @@
 """Progress messages: functions call `say`, and the command line or a public function decides who receives the lines.
 
-The receiver is ambient, a context variable, so that no function passes it on. Threads start without a receiver;
+The receiver is a context variable, so that functions need not pass it on. Threads start without a receiver;
 `keep_listener` hands it to a thread that iterates.
 """
 
@@ -35,7 +35,7 @@ def say_or_warn(line: str) -> None:
 
 @contextmanager
 def listening(listener: Say | None) -> Iterator[None]:
-    """Send what is said inside this context to `listener`; None and `say` itself keep the present one."""
+    """Send messages inside this context to `listener`; None and `say` itself keep the present listener."""
     before = _listener.set(_listener.get() if listener in (None, say) else listener)
     try:
         yield

@@ -22,15 +22,15 @@ SCALINGS = ("linear", "llama3")
 
 @dataclass(frozen=True)
 class Scaling:
-    """Slowing down of rotary positions for texts longer than those of the first training run."""
+    """Scaling of rotary positions for texts longer than those of the first training run."""
 
     kind: str
     factor: float
-    """The factor by which waves are slowed down."""
+    """Factor by which rotations are slowed down."""
     low: float = 1.0
-    """`llama3`: waves with at most this many periods in the first context are slowed by the whole factor."""
+    """`llama3`: rotations with at most this many periods in the first context are slowed by the whole factor."""
     high: float = 4.0
-    """`llama3`: waves with at least this many periods in the first context are not slowed."""
+    """`llama3`: rotations with at least this many periods in the first context are not slowed."""
     context: int = 8192
     """`llama3`: number of tokens in the first context."""
 

@@ -50,10 +50,10 @@ def sweep(folder: Path, name: str | None = None) -> None:
 
 
 def _is_left(entry: "os.DirEntry[str]", match: "re.Match[str]") -> bool:
-    """Return whether a partial file is abandoned; for another machine's process, only its age tells."""
+    """Return whether a partial file is abandoned; of other machines, only the age of the file is known."""
     if match["host"] != HOST:
         return time.time() - entry.stat(follow_symlinks=False).st_mtime > FORGOTTEN
-    process = int(match["process"])  # in a container, those before may have had our number
+    process = int(match["process"])  # in a container, an earlier process may have had our id
     return os.path.abspath(entry.path) not in _writing if process == os.getpid() else not is_alive(process)
 
 
@@ -71,7 +71,7 @@ def is_alive(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # somebody else's
+    except PermissionError:  # owned by another user
         pass
     return True
 
@@ -109,7 +109,7 @@ def is_there(file: IO[Any], path: Path) -> bool:
 
 @contextlib.contextmanager
 def claimed(path: Path, *, wait: bool = False) -> Iterator[bool]:
-    """Yield whether this process holds the claim of a file, which exists while it is held.
+    """Yield whether this process holds the claim `path`, a file that exists while the claim is held.
 
     On a disk without locks, every process gets the claim.
     """
@@ -117,14 +117,16 @@ def claimed(path: Path, *, wait: bool = False) -> Iterator[bool]:
         try:
             file = held.enter_context(path.open("a"))
             claim = lock_file(file, wait=wait)
-            while claim and not is_there(file, path):  # who held it has taken it away
+            while claim and not is_there(file, path):  # the previous holder deleted it
                 file = held.enter_context(path.open("a"))
                 claim = lock_file(file, wait=wait)
         except OSError:
             yield True
             return
         if claim:
-            held.callback(path.unlink, missing_ok=True)  # while it is held: who comes next makes a new one
+            held.callback(
+                path.unlink, missing_ok=True
+            )  # before the lock is released: the next process creates a new file
         yield claim
 
 

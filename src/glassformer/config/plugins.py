@@ -88,7 +88,7 @@ def _place(error: BaseException, file: Path | None) -> str:
     return "" if line is None else f"line {line}: "
 
 
-# --- what is registered ---
+# --- registered parts ---
 
 
 def note_part(kind: str, name: str, make: Any, module: str | None = None) -> None:
@@ -149,7 +149,7 @@ def _uses(config: Any, part: OwnPart) -> bool:
     return key is not None and config.get(key) == part.name and config.idle(key) is None
 
 
-# --- what a run was trained with ---
+# --- registered parts of a trained run ---
 
 
 def cards_of(card: Mapping[str, Any]) -> Iterator[tuple[str, str, str | None, str | None]]:

@@ -87,7 +87,7 @@ def has_decoder(task: str) -> bool:
 TEXT, TABLE, IMAGE, MIXED = "text", "table", "image", "mixed"
 """Kinds of examples: a text, a row of numbers and categories, an image, or several of these."""
 KINDS = (TEXT, TABLE, IMAGE, MIXED)
-"""What an example is: a text, a row of numbers and categories, an image, or several of these at once."""
+"""All kinds of examples."""
 
 
 def read_settings(file: str) -> dict[str, Any]:

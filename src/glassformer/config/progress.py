@@ -1,4 +1,4 @@
-"""Progress of long work. Code that works and code that displays the progress do not know each other."""
+"""Progress of long work. The code that reports progress does not depend on the code that displays it."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -50,7 +50,7 @@ def interruptible(check: Callable[[], None]) -> Iterator[None]:
 
 
 def may_stop() -> None:
-    """Raise an error here if the caller cancelled this work. Nothing is half done at this point."""
+    """Raise an error if the caller cancelled this work. Code calls it only where nothing is left half done."""
     if (check := _check.get()) is not None:
         check()
 

@@ -91,7 +91,7 @@ VALUE_NEEDS: dict[tuple[str, Any], dict[str, tuple[Any, ...]]] = {
 
 
 BUDGETS = ("training.steps", "training.epochs", "training.minutes")
-"""Settings of the length of training, of which one may be given."""
+"""Settings of the length of training; at most one may be set."""
 ENCODER_DEFAULT_KEYS = ("model.layers", "model.width", "model.bidirectional")
 """Settings whose defaults are those of the encoder, whatever its decoder."""
 
@@ -116,7 +116,7 @@ class Config:
     training: TrainingSettings
 
     def get(self, key: str) -> Any:
-        """Return a setting by its dotted key, or the task of ours whose settings these are; None if it is not used."""
+        """Return a setting by its dotted key, None if it is not used; for `task`, the built-in task."""
         if key == "task":
             return presets.settings_task(self.task)
         section, name = key.split(".")
@@ -127,11 +127,11 @@ class Config:
 
     @property
     def decoder_settings(self) -> LayerSettings | None:
-        """The settings of a translator's decoder that is of another kind than its encoder."""
+        """Settings of a translator's decoder, if its kind differs from that of the encoder, else None."""
         return self.model.decoder_settings if isinstance(self.model, SequenceSettings) else None
 
     def idle(self, key: str) -> str | None:
-        """Return the reason if a setting has no effect here."""
+        """Return the reason why a setting has no effect here; None if it has one."""
         section, name = key.split(".")
         encoder, decoder = self.model.encoder, self.decoder_settings
         by_decoder = decoder is not None and name in setting_fields(type(decoder)) and name not in ENCODER_KEYS
@@ -144,7 +144,7 @@ class Config:
             return f"{key} is not used by {encoder} on {KINDS_IN_WORDS[self.data.kind]}"
         own = own_part("attention", self.get("model.scores"))
         if own is not None and key in BUILT_IN_ATTENTION_KEYS and self.get("task") != presets.TRANSLATION:
-            return f"{key} does nothing with {own}"  # a translator looks at its source with ours
+            return f"{key} does nothing with {own}"  # a translator attends to its source with built-in attention
         if key == "data.fold" and self.data.folds is None:
             return "data.fold does nothing without data.folds"
         if key in ("training.last_blocks", "training.layer_decay") and not self.is_finetuned:
@@ -198,8 +198,10 @@ BOUND_TRAINING_KEYS = ("training.optimizer", "training.loss", "training.last_blo
 
 
 def bound_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the task and the settings, by dotted key, that trained weights depend on: all but paths and those
-    training settings that may change when a run is resumed."""
+    """Return the task and the settings, by dotted key, that trained weights depend on.
+
+    These are all settings except paths and the training settings that may change when a run is resumed.
+    """
     training = (key for key in FIELDS if key.startswith("training."))
     free = {*DATA_PATHS, *OTHER_PATHS, *training}.difference(BOUND_TRAINING_KEYS)
     return {key: value for key, value in names_in(settings) if key not in free}
@@ -225,7 +227,7 @@ def known_elsewhere(name: str) -> str | None:
 def names_in(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield settings by the names that the user wrote, those of a section after its name."""
     for key, value in settings.items():
-        name = str(key)  # YAML reads some keys as numbers or truths
+        name = str(key)  # YAML reads some keys as numbers or booleans
         if isinstance(value, OpenSettings):
             if name != value.section:
                 raise SettingError(f"{name} does not take {with_article(value)}, which belongs to {value.section}")
@@ -356,7 +358,7 @@ def defaults(task: str, kind: str, encoder: str, said: Mapping[str, Any], starts
         }
         if decoder != encoder:
             general["model.decoder_layers"] = writing.get("model.layers", 1)
-        vectors = said.get("model.embed") != "onehot"  # which has no weights to share
+        vectors = said.get("model.embed") != "onehot"  # one-hot vectors have no weights to share
         general["model.tied"] = general.get("model.tied", False) and vectors
         general["model.shared"] = said.get("tokenizer.shared", True) and vectors
     elif task == presets.MASKED and "bidirectional" in info.keys:
@@ -376,7 +378,7 @@ def defaults(task: str, kind: str, encoder: str, said: Mapping[str, Any], starts
         general.pop("training.steps", None)
     size = of_model(encoders.size_of(said.get("model.size") or "tiny", encoder))
     style = of_model(presets.style_of(said["model.style"])) if said.get("model.style") else {}
-    named = size if said.get("model.size") else {}  # a size that was asked for beats what the task would choose
+    named = size if said.get("model.size") else {}  # a requested size overrides the defaults of the task
     found = {**of_model(info.defaults), **size, **general, **named, **style}
     attention = own_part("attention", said.get("model.scores", ""))
     if attention is not None and not attention.takes("rotation") and found.get("model.positions", "rotary") == "rotary":

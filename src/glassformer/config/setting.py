@@ -27,7 +27,7 @@ TINY = 1e-9
 
 
 class Unset(enum.Enum):
-    """The value of a setting that nobody gave yet."""
+    """The value of a setting that has not been set yet."""
 
     UNSET = "unset"
 
@@ -62,14 +62,14 @@ def setting(
 def open_setting(
     default: Any, *, choices: Sequence[str] = (), least: float | None = None, most: float | None = None
 ) -> Any:
-    """Return a field of `OpenSettings`: unset until `complete`, so that it is known whether a caller gave it."""
+    """Return a field of `OpenSettings`, which is unset before `complete`, to distinguish it from a caller's value."""
     return dataclasses.field(default=Unset.UNSET, metadata={"rule": Rule(default, tuple(choices), least, most)})
 
 
 @typing.dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(setting, open_setting))
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class OpenSettings:
-    """A section of which a caller gives some settings, as in `gf.LSTM(layers=2)`, and `complete` the others.
+    """A section in which a caller sets some values, as in `gf.LSTM(layers=2)`, and `complete` sets the others.
 
     Subclasses are frozen dataclasses without a decorator.
     """
@@ -96,7 +96,7 @@ class OpenSettings:
 
     @classmethod
     def complete(cls, values: Mapping[str, Any]) -> Self:
-        """Return settings with these values, and for all others the default or what follows from the rest."""
+        """Return settings with these values; all others are derived from them or get their default."""
         fields = setting_fields(cls)
         settings = cls(**{name: values.get(name, field.metadata["rule"].default) for name, field in fields.items()})
         derived = {name: value for name, value in settings.derived().items() if getattr(settings, name) is None}

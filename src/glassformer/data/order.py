@@ -46,7 +46,10 @@ def permute(positions: UInts, size: int, key: UInts) -> UInts:
 
 
 def _feistel(values: UInts, bits: int, key: UInts) -> UInts:
-    """Each round changes one half of the bits (of unequal width if odd) by a scrambled copy of the other half."""
+    """Return values after the rounds of a Feistel network, which permutes all numbers with this many bits.
+
+    Each round changes one half of the bits by a scrambled copy of the other half; the halves differ if `bits` is odd.
+    """
     low_bits = np.uint64(bits // 2)
     low_mask = np.uint64(2 ** (bits // 2) - 1)
     high_mask = np.uint64(2 ** (bits - bits // 2) - 1)

@@ -1,1 +1,1 @@
-"""Where a model is wrong: panels from the records of an evaluation, and what they say in a sentence."""
+"""Error analysis: panels from the records of an evaluation, and sentences that summarise them."""

@@ -1,6 +1,7 @@
-"""Where a run is wrong: what each family of tasks looks at, in full, in short for a report, and beside a second run.
+"""Error analysis of a run: in full, in short for a report, and in comparison with a second run.
 
-A family that registers nothing of its own has what its base class has; `Family` itself has the worst records.
+Each family of tasks registers functions of its own, or uses those of its base class; `Family` itself lists the worst
+records.
 """
 
 from collections.abc import Sequence
@@ -38,7 +39,7 @@ from glassformer.rendering.view import View
 from glassformer.runs.run import Run
 from glassformer.text.display import cut
 
-# --- what each family looks at ---
+# --- analyses by family ---
 
 
 @singledispatch
@@ -111,7 +112,7 @@ def worst_records(family: Family, records: Records) -> list[ErrorFinding]:
 
 
 def record_measure(family: Family, records: Records) -> str | None:
-    """Return the measure of a record's error, or None."""
+    """Return the key of a record's error: the loss, or else the primary metric; None if it has neither."""
     return next((name for name in (LOSS, family.primary) if records and name in records[0]), None)
 
 

@@ -67,7 +67,7 @@ class ScoredExamples:
 
 
 def halves(scored: ScoredExamples) -> tuple[ScoredExamples, ScoredExamples]:
-    """Divide examples at random, but always alike, into a half to fit on and a half to evaluate."""
+    """Divide examples at random, but always in the same way, into a half to fit on and a half to evaluate."""
     order = np.random.default_rng(0).permutation(len(scored))
     middle = len(order) // 2
     return scored.select(np.sort(order[:middle])), scored.select(np.sort(order[middle:]))
@@ -110,7 +110,7 @@ def calibration_finding(
 
 
 def _gap(examples: ScoredExamples) -> str:
-    """Return a sentence if sureness is significantly different from accuracy."""
+    """Return a sentence if the mean confidence differs significantly from the accuracy, else an empty text."""
     sure, right = float(examples.confidence().mean()), share_interval(int(examples.right.sum()), len(examples))
     if right.low <= sure <= right.high:
         return ""

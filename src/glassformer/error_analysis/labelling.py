@@ -108,9 +108,9 @@ def scored(evaluation: Evaluation, inputs: Inputs) -> ScoredExamples:
 
 
 def _validation_scores(request: ErrorRequest) -> tuple[ScoredExamples | None, str]:
-    """Return scores of the validation part, except of evaluated rows, to fit temperature and threshold.
+    """Return scores of the validation part without the evaluated rows, to fit temperature and threshold.
 
-    Or return the reason why there are none, which is empty if the validation part itself is evaluated.
+    Return None and the reason if there are none; the reason is empty if the validation part itself is evaluated.
     """
     part, corpus = request.evaluated.part, request.corpus
     if request.loaded.config.data.refit:
@@ -319,7 +319,7 @@ def thumbnail(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return image[::stride, ::stride]
 
 
-# --- wrong labels, of several ---
+# --- wrong sets of labels ---
 
 
 def least_expected_labels(records: Records, noun: str) -> Panel:

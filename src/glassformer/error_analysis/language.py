@@ -49,7 +49,7 @@ MAX_POINTS = 32
 MIN_DOCUMENT_TOKENS = 5
 """Minimum number of tokens of a document that is listed."""
 MIN_LOSS_RATIO = 1.5
-"""Minimum share of the loss of a token or kind that a sentence names, as a multiple of its share of the tokens."""
+"""A sentence names a token or kind if its share of the loss is at least this multiple of its share of the tokens."""
 
 
 @dataclass(frozen=True, eq=False)

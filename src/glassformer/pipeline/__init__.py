@@ -1,1 +1,1 @@
-"""A training from settings to a finished run: resolve, prepare, build, fit, report."""
+"""A training run, from settings to a finished folder: resolve, prepare, build, fit, report."""

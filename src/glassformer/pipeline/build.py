@@ -94,7 +94,7 @@ def build_run(session: Session, built: BuiltRun) -> None:
     sharded = config.training.parallel == "fsdp"
     if own is None and not parts:
         room = available_memory(built.device)
-        room = replace(room, bytes=int(processes.minimum(room.bytes)))  # all processes must decide alike
+        room = replace(room, bytes=int(processes.minimum(room.bytes)))  # all processes must make the same decision
         sharded = choose_sharding(config, partial(build_model, processor=built.prepared), room, processes.world)
     built.sharded = sharded and config.training.last_blocks != 0  # a head alone is not worth sharding
     # With FSDP, the first process sends the others their rows of new weights; all read the weights of other runs.

@@ -64,7 +64,7 @@ def fit(session: Session, built: BuiltRun) -> FittedRun:
             budget=_budget(session, built),
         ),
     )
-    processes.first_does(lambda: _write_first_files(session, built, card))  # nothing can be refused any more
+    processes.first_does(lambda: _write_first_files(session, built, card))  # all checks of the request have passed
     if processes.first:
         recorder.begin_diagnosis()
         session.resources.callback(loggers.end)

@@ -1,4 +1,4 @@
-"""A last training on all rows, once held-out rows have told how long to train."""
+"""Refits: a last training run on all rows, after a run with held-out rows has determined the number of updates."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -51,7 +51,7 @@ def _train_and_refit(request: TrainRequest) -> Trained:
     else:
         known = Run.open(out) if resume and out is not None and Path(out, CARD).exists() else None
         if known is not None and known.config().data.refit:
-            if request.names_data:  # a command for both halves: its settings are those of the first
+            if request.names_data:  # one command for both runs: compare its settings with those of the first
                 resumed_config(Run.open(known.path / HELD_OUT), request.all_settings(), may_change=False)
                 request = replace(request, data=None, config=None, model=request.own_model, settings={})
             return train_run(replace(request, out=known.path))

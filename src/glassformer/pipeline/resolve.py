@@ -106,7 +106,7 @@ def _lock_folder(path: Path, session: Session) -> Run:
             _check_folder(path, session.request)
         session.resources.enter_context(Run.locked(path, "training"))
     while is_unfinished(path):
-        time.sleep(0.05)  # the first process completes what a killed one has left
+        time.sleep(0.05)  # the first process completes files that a killed process left
     _check_folder(path, session.request)
     return Run(path)
 

@@ -1,1 +1,1 @@
-"""Many runs: which model, which settings, how much data."""
+"""Comparisons of models, searches for settings, and cross-validation, each with many training runs."""

@@ -1,4 +1,4 @@
-"""`compare`: which model suits this data, and is the Transformer worth it?"""
+"""`compare`: train several models on the same data to find the one that suits it best."""
 
 import contextlib
 import os
@@ -45,7 +45,7 @@ from glassformer.trials.settings import (
 )
 
 FROM_KEYS = ("from", "from_run", "model.from_run")
-"""Names of the setting for runs to fine-tune from; here it may list several."""
+"""Names of the setting for the run to fine-tune from; in a comparison, it may list several runs."""
 
 
 @takes_memory

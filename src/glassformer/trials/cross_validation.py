@@ -74,7 +74,7 @@ class CrossValidated:
     chose: bool = False
     """Whether each fold was also the validation part that chose its weights, so that scores are a little too good."""
     reason: str = "finished"
-    """Why it ended: finished, or interrupted with some of the folds done."""
+    """Reason for the end: finished, or interrupted after some of the folds."""
     refit: Trained | None = field(default=None, repr=False)
 
     def __fspath__(self) -> str:
@@ -82,7 +82,7 @@ class CrossValidated:
 
     @property
     def words(self) -> str:
-        """The result in a sentence."""
+        """The result as a sentence."""
         if not self.folds:
             return "no fold was trained to its end"
         interval = self.interval
@@ -94,7 +94,7 @@ class CrossValidated:
 
     @property
     def note(self) -> str:
-        """How reliable the scores are."""
+        """Remark on the reliability of the scores."""
         return f"{SHARED_ROWS}; {CHOSE_WEIGHTS}" if self.chose else SHARED_ROWS
 
     def to_dict(self) -> dict[str, Any]:

@@ -109,7 +109,7 @@ class Outcome:
     seen: bool = False
     """Whether it was trained on these examples: it then has a score, but no rank."""
     undertrained: str | None = None
-    """Why it is undertrained, so that it has no rank; empty: it is not. None: unknown."""
+    """Reason why it is undertrained and therefore has no rank; empty if it is not, None if unknown."""
 
     def write(self, path: Path) -> None:
         """Write the outcome with a digest of all fields."""

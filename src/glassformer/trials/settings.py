@@ -1,4 +1,4 @@
-"""What compare, tune and cross-validation share: settings from a file and from flags, the data, and their folder."""
+"""Functions shared by compare, tune and cross-validation: settings from a file and flags, the data, and the folder."""
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping
@@ -46,7 +46,7 @@ def refuse(condition: object, message: str) -> None:
 
 
 def count_of(flag: str, value: object, *, least: int = 1, instead: str = "") -> int:
-    """Return a flag's value as a whole number, which 1e5 is too. `instead`: a word that the flag accepts as well."""
+    """Return a flag's value as a whole number, such as 1e5. `instead`: a word that the flag accepts as well."""
     try:
         number = whole(value)
     except (ValueError, TypeError, OverflowError):
@@ -101,7 +101,7 @@ def check_out(folder: Path, what: str, *, holds: bool) -> None:
 
 
 def data_stem(data: str) -> str:
-    """Return the name of the data as the names of run folders begin."""
+    """Return the name of the data as used at the beginning of the names of run folders."""
     return Run.next_name(data, "x").name.rsplit("-x-", 1)[0]
 
 

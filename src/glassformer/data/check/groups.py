@@ -90,7 +90,7 @@ def _periods(values: Sequence[str]) -> Ints | None:
 
 
 def _numbered(values: Sequence[str]) -> Ints:
-    """Return a number for each value, from 0. (In an array, each text would need the memory of the longest.)"""
+    """Return a number for each value, from 0. In an array of texts, each would need the memory of the longest text."""
     numbers: dict[str, int] = {}
     return np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=np.int64)
 

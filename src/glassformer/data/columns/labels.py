@@ -189,7 +189,7 @@ def odd_labels(counts: Mapping[str, int]) -> list[str]:
     return [f"{remark}: {listed(names, EXAMPLES)}" for remark, names in odd.items() if names]
 
 
-# --- which column is the label ---
+# --- choice of the label column ---
 
 CLASS_NAMES = NAMES["label"] + NAMES["topic"]
 

@@ -15,27 +15,27 @@ from glassformer.data.datasets.dataset import distinct, load_facts
 
 
 def copy_rows(rows: int, seed: int, shortest: int, longest: int) -> Iterator[str]:
-    """abcd>abcd."""
+    """Yield texts such as abcd>abcd."""
     return (f"{word}>{word}" for word in _words(rows, seed, shortest, longest))
 
 
 def reverse_rows(rows: int, seed: int, shortest: int, longest: int) -> Iterator[str]:
-    """abcd>dcba."""
+    """Yield texts such as abcd>dcba."""
     return (f"{word}>{turned}" for word, turned in reverse_pairs(rows, seed, shortest, longest))
 
 
 def reverse_pairs(rows: int, seed: int, shortest: int, longest: int) -> Iterator[tuple[str, str]]:
-    """abcd and dcba."""
+    """Yield pairs such as abcd and dcba."""
     return ((word, word[::-1]) for word in _words(rows, seed, shortest, longest))
 
 
 def add_rows(rows: int, seed: int, digits: int) -> Iterator[str]:
-    """27+45=72."""
+    """Yield texts such as 27+45=72."""
     return (f"{question}={answer}" for question, answer in add_pairs(rows, seed, digits))
 
 
 def add_pairs(rows: int, seed: int, digits: int) -> Iterator[tuple[str, str]]:
-    """27+45 and 72."""
+    """Yield pairs such as 27+45 and 72."""
 
     def draw(random: Random) -> str:
         return f"{random.randrange(10**digits)}+{random.randrange(10**digits)}"
@@ -45,7 +45,7 @@ def add_pairs(rows: int, seed: int, digits: int) -> Iterator[tuple[str, str]]:
 
 
 def recall_rows(rows: int, seed: int, distance: int) -> Iterator[str]:
-    """k7c1f3?k7: no other pair has the queried letter, so there is only one answer."""
+    """Yield texts such as k7c1f3?k7. No other pair has the queried letter, so there is only one answer."""
 
     def draw(random: Random) -> str:
         asked = random.choice(LETTERS)
@@ -63,7 +63,7 @@ LENGTH, BALANCED, ONE_SIDED = 16, (7, 8, 9), (3, 4, 5, 11, 12, 13)
 
 
 def balance_rows(rows: int, seed: int) -> Iterator[tuple[str, str]]:
-    """abbabaabbaababba and balanced; half of the texts are one-sided.
+    """Yield texts with their class, such as abbabaabbaababba and balanced; half of the texts are one-sided.
 
     The output of one head at the end is a weighted average of the letters' values, so it only rises or only falls with
     the number of a's. Balanced texts lie between, so one head gets at most three of four right; the difference of two

@@ -106,7 +106,7 @@ def _docstrings_below(node: ast.AST) -> Iterator[str]:
 
 
 def diabetes_rows() -> list[tuple[str, ...]]:
-    """Return a patient per row: ten measurements, and how far the illness had progressed a year later."""
+    """Return a row per patient: ten measurements, and the progression of the illness a year later."""
     data = _module("sklearn.datasets", "scikit-learn", "diabetes").load_diabetes(scaled=False)
     return _table_rows(data.data, map(_as_text, data.target.tolist()))
 
@@ -116,7 +116,7 @@ def _table_rows(measured: NDArray[np.float64], labels: Iterable[str]) -> list[tu
 
 
 def iris_rows() -> list[tuple[str, ...]]:
-    """Return a flower per row: four lengths in centimetres, and its species."""
+    """Return a row per flower: four lengths in centimetres, and its species."""
     data = _module("sklearn.datasets", "scikit-learn", "iris").load_iris()
     return _table_rows(data.data, map(str, data.target_names[data.target]))
 
@@ -150,7 +150,7 @@ def _not_here(dataset: str, package: str) -> MissingPackage:
 
 
 def _as_text(value: float) -> str:
-    """59, not 59.0."""
+    """Return a number as text, without decimals if it is whole: 59, not 59.0."""
     return repr(value).removesuffix(".0")
 
 

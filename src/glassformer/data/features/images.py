@@ -98,7 +98,7 @@ class ImageInputs(Inputs):
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """A pixel counts as a token."""
+        """Number of pixels of each image, since a pixel counts as a token."""
         return np.full(len(self), self.pixels.shape[1] * self.pixels.shape[2], np.int64)
 
     def take(self, rows: NDArray[np.int64]) -> Tensors:

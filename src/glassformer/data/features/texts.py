@@ -101,7 +101,7 @@ class Examples(Inputs):
 
     @property
     def unknown_tokens(self) -> NDArray[np.float64]:
-        """The share of unknown tokens in each text: 1 where it has no known token, 0 where there is no text."""
+        """Share of unknown tokens in each text: 1 if it has no known token, 0 if it is empty."""
         counts = self.tokens.lengths - self.frame
         unknown = np.diff(np.concatenate([[0], np.cumsum(self.ids == self.unk)])[self.tokens.starts])
         shares = unknown / np.maximum(counts, 1)

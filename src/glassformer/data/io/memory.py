@@ -34,7 +34,7 @@ Spellings = Mapping[str, Collection[str]]
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """A table of another library, whose columns are read when they are asked for. Rows count from 0."""
+    """A table of another library, whose columns are read on request. Rows are counted from 0."""
 
     read: Callable[[Any], object]
     """Returns a column by its own name."""
@@ -316,7 +316,7 @@ class MemoryReader:
         return self.schema.ignored(dict.fromkeys(str(name) for row in rows if isinstance(row, Mapping) for name in row))
 
     def _each(self, data: object, read: Callable[[Any, str], T]) -> list[T]:
-        """Return what `read` makes of a single example or of each of several, with the position in an error."""
+        """Return the result of `read` for a single example or for each of several; errors state the position."""
         if self.is_one(data):
             return [read(data, "")]
         return [read(one, _position(place)) for place, one in enumerate(self._several(data))]

@@ -106,7 +106,7 @@ class ArrayReader:
 
 
 def labelled_images(data: Any) -> tuple[Any, Any] | None:
-    """Arrays of pixels and of labels, as a pair of them or by their names; None: it is something else."""
+    """Return the arrays of pixels and labels in a pair of arrays or in a mapping of names; None for other data."""
     if isinstance(data, Mapping):
         names = {str(name).lower(): name for name in data}
         found = [next((names[one] for one in known if one in names), None) for known in (IMAGES, LABELS)]

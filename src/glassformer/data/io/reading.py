@@ -73,7 +73,7 @@ def _scan(path: Path, changed: int, packed: int, limit: Limits) -> None:
 
 
 def text_blocks(path: Path, encoding: str) -> Iterator[str]:
-    """Yield the text of a file, decoded, without a byte-order mark and with every newline as \\n."""
+    r"""Yield the text of a file, decoded, without a byte-order mark and with every newline as \n."""
     if codecs.lookup(encoding).name == "utf-8-sig":
         encoding = "utf-8"  # the mark is removed below, and positions in errors stay right
     decoder = codecs.getincrementaldecoder(encoding)()

@@ -214,7 +214,7 @@ def _tab_rows(lines: Iterable[Line]) -> Iterator[Fields]:
             more = _lines_to_close(coming, ahead, names=names, alone=len(fields) == names)
             if more:
                 fields, _ = _tab_fields("\n".join([text, *(ahead.popleft()[1] for _ in range(more))]))
-        if len(fields) > 1 or fields[0].strip():  # a blank line is no row
+        if len(fields) > 1 or fields[0].strip():  # a blank line is not a row
             yield number, fields
 
 

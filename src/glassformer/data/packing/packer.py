@@ -50,9 +50,9 @@ class ShardEntry:
 def find_shard(
     folders: Sequence[Path], key: str, number: int, *, compare: bool
 ) -> tuple[ShardEntry, NDArray[Any]] | None:
-    """Return the entry and the ids of a shard that is whole in one of the folders, else None.
+    """Return the entry and the ids of a shard that is complete in one of the folders, else None.
 
-    `compare`: compare the checksum in any case, and not only if the file was changed.
+    `compare`: compare the checksum even if the file was not changed.
     """
     for folder in folders:
         path = folder / f"{key}.{number}.ids"
@@ -103,7 +103,7 @@ SHARD, MAX_SHARDS = 2**26, 2**12
 """Minimum characters of a shard, and maximum shards of a part: each is a memory mapping of the process."""
 
 LARGE = 50_000_000
-"""Size of a part in bytes from which packing prints its progress."""
+"""Size of a part in bytes from which packing reports its progress."""
 REPORT_SECONDS = 15.0
 """Seconds between two such lines."""
 
@@ -142,7 +142,7 @@ class Packing:
     """Packs one part into shards."""
 
     def __init__(self, part: TextPart, tokenizer: Tokenizer, folders: Sequence[Path], key: str) -> None:
-        """`folders`: may hold shards; the one with the most free space takes the next."""
+        """Prepare to pack a part. `folders`: may hold shards; the one with the most free space gets the next shard."""
         self.part, self.tokenizer, self.key = part, tokenizer, key
         self.folders, self.writable = folders, list(folders)
         self.count = shard_count(part)
@@ -187,7 +187,7 @@ class Packing:
         return claimed(self.folders[0] / claim_name(self.key, number), wait=wait)
 
     def _find(self, number: int) -> bool:
-        """Return whether a shard is whole, whichever process wrote it."""
+        """Return whether a shard is complete, whichever process wrote it."""
         if number not in self.shards and (found := find_shard(self.folders, self.key, number, compare=True)):
             self.shards[number] = found[0]
         return number in self.shards
@@ -225,7 +225,7 @@ class Packing:
         return entry
 
     def _report(self, characters: int) -> None:
-        """Print now and then how far the packing of a large part is."""
+        """Report the progress of packing a large part from time to time."""
         if self.part.bytes >= LARGE and time.monotonic() - self._reported >= REPORT_SECONDS:
             self._reported = time.monotonic()
             share = f"{characters / self.part.characters:.0%} of {self.part.bytes / 1e6:,.0f} MB"

@@ -150,6 +150,6 @@ class Masking:
 
 
 def _chance(values: UInts, key: UInts) -> NDArray[np.float64]:
-    """UInts from 0 to 1, each by its value and key."""
+    """Return pseudo-random numbers from 0 to below 1, each determined by its value and the key."""
     chances: NDArray[np.float64] = (mix(values, key) >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return chances

@@ -87,8 +87,10 @@ class RowPart:
         return same_text.digests_of(map(content, range(len(self))))
 
     def same(self, rule: str) -> UInts:
-        """Return keys that are equal for rows that must share a part, by `data.same_text`. The key of a row without a
-        text is made of the values in all other columns."""
+        """Return keys that are equal for rows that must share a part, by `data.same_text`.
+
+        The key of a row without a text is made of the values in all other columns.
+        """
         if rule != EXACT:
             return self.keys
         blank = np.array([not text.strip() for text in self.texts], np.bool_)

@@ -25,7 +25,7 @@ OUT_OF_MEMORY = (
 STOPPED = 75
 """Exit code of a process that was asked to stop, and that continues when it is restarted."""
 RETRIES = 2
-"""How often a process that was lost on another machine is restarted before it counts as failed."""
+"""Maximum number of restarts of a process that was lost on another machine; then it counts as failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ class Backend(ABC, Generic[Handle]):
     jobs: int | None = None
     """Number of processes at once; None: as many as there is room for."""
     retries: int = RETRIES
-    """How often a process that left no result is restarted."""
+    """Maximum number of restarts of a process that left no result."""
     pause: float = 0.2
     """Seconds between two looks at the processes."""
     running: dict[str, Handle] = field(default_factory=dict)

@@ -1,1 +1,1 @@
-"""What a model must beat: floors, which learn nothing or only count, and references, another library's models."""
+"""Trivial baselines, which learn nothing or only count, and references, which are models of scikit-learn."""

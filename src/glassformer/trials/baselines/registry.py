@@ -46,7 +46,7 @@ class BaselineResult:
 
     evaluation: Evaluation
     parameters: int
-    """How many numbers it learned or counted."""
+    """Number of values that it learned or counted."""
     seconds: float | None = None
     """Training time; None if that is all of the time that the baseline took."""
     note: str = ""

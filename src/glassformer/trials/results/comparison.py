@@ -41,7 +41,7 @@ NO_BREAK_SPACE = "\u00a0"
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Comparison:
-    """Models scored on the same examples: how good each is, at what cost, and which to use."""
+    """Models scored on the same examples: their scores, their cost, and the recommended model."""
 
     title: str
     budget: str
@@ -52,7 +52,7 @@ class Comparison:
     words: Sequence[str]
     """The verdict, one or two sentences each."""
     notes: Sequence[str]
-    """How the numbers were computed."""
+    """Notes on how the numbers were computed."""
 
     @property
     def behind(self) -> list[Lead | None]:
@@ -65,7 +65,7 @@ class Comparison:
 
     @property
     def recommended(self) -> Row | None:
-        """The best model, or one that is not significantly worse and trains faster; None if no model beats a floor."""
+        """The best model, or a faster one that is not significantly worse; None if no model beats the baselines."""
         return self._marked(RECOMMENDED)
 
     def _marked(self, mark: str) -> Row | None:

@@ -22,7 +22,7 @@ Outcomes = Sequence[Outcome]
 
 @dataclass(frozen=True)
 class Lead(Difference):
-    """By how much the first row is better than the second on the same examples."""
+    """The lead of the first row over the second on the same examples."""
 
     metric: str
 
@@ -54,7 +54,7 @@ class Lead(Difference):
 
     @property
     def words(self) -> str:
-        """How the first row compares with the second. With one seed, the interval omits the variance of training."""
+        """Result of comparing the rows, as a phrase. With one seed, the interval omits the variance of training."""
         if not self.is_better and not self.is_worse:
             return f"not significantly different ({self.amount.replace(' (', ', ').replace(')', '')})"
         way, shown = ("better", self) if self.is_better else ("worse", self.reversed)
@@ -62,7 +62,7 @@ class Lead(Difference):
 
 
 def repeats_of(outcomes: Outcomes) -> str:
-    """Return what a row has several of: "folds" or "seeds"."""
+    """Return the name of the repeats of a row: "folds" or "seeds"."""
     return "folds" if any("data.fold" in outcome.job.settings for outcome in outcomes) else "seeds"
 
 
@@ -87,7 +87,7 @@ class Pairs:
         return cls(len(competing), seed_spread([_stack(row) for row in same], weights))
 
     def compare(self, first: Outcomes, second: Outcomes, metric: str) -> Lead | None:
-        """Return by how much the first row is better on the same examples; None if there are none."""
+        """Return the lead of the first row on the same examples; None if they share no examples."""
         if not first or not second:
             return None
         key = first[0].job.row, second[0].job.row

@@ -119,7 +119,7 @@ def _curve(row: Row) -> Line | None:
     return Line(name=row.label, x=common, y=values.mean(0).tolist(), dots=len(common) < 20, **band)
 
 
-# --- what is varied ---
+# --- varied settings ---
 
 
 def panels_of_mode(rows: Sequence[Row], mode: str, colours: Colours) -> list[Panel]:

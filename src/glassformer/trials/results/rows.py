@@ -71,7 +71,7 @@ class Row:
 
     @property
     def repeats(self) -> str:
-        """What the row has several of: "seeds" or "folds"."""
+        """Name of the repeats of the row: "seeds" or "folds"."""
         return repeats_of(self.outcomes)
 
     @property
@@ -113,7 +113,7 @@ class Row:
 
     @property
     def undertrained(self) -> str:
-        """Why the model is undertrained, if at least half of its seeds are; else empty."""
+        """Reason why the model is undertrained, if at least half of its seeds are; else empty."""
         reasons = [outcome.undertrained for outcome in self.outcomes if outcome.undertrained]
         return reasons[0] if 2 * len(reasons) >= max(1, len(self.outcomes)) else ""
 

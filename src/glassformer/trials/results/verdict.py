@@ -1,4 +1,7 @@
-"""What a comparison says: which model is best, whether that is significant, which to use; remarks and notes."""
+"""The verdict of a comparison: the best model, whether its lead is significant, and the recommended model.
+
+Remarks on the rows and notes below the table are here too.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -141,7 +144,7 @@ def _one_seed(trained: Sequence[Row]) -> list[str]:
 
 
 def more_budget(late: Sequence[Row]) -> str:
-    """Return the option that gives undertrained rows more of the budget that they had."""
+    """Return the flag that gives undertrained rows more of their budget."""
     job = late[0].outcomes[0].job
     bounds = [f"--{key.split('.')[-1]}" for key in BUDGETS if job.settings.get(key) is not None]
     usual = "--cpu-seconds" if job.cpu_seconds is not None else "--epochs or --steps"
@@ -288,7 +291,7 @@ def remarks_on(row: Row, *, best: bool, recommended: bool, mode: str) -> list[st
 
 
 def notes_of(rows: Sequence[Row], mode: str) -> list[str]:
-    """Return how the numbers of the table were computed."""
+    """Return notes on how the numbers of the table were computed."""
     done = [row for row in rows if row.outcomes]
     if not done:
         return []
@@ -321,7 +324,7 @@ def notes_of(rows: Sequence[Row], mode: str) -> list[str]:
 
 
 def _uncertainty(done: Sequence[Row]) -> list[str]:
-    """Return what ± means in this table."""
+    """Return notes on the meaning of ± in this table."""
     most = max(done, key=lambda row: len(row.outcomes))
     if all(row.interval is None for row in done):
         return []

@@ -1,1 +1,1 @@
-"""What is asked, the jobs that answer it, and the processes that train them."""
+"""The question of a comparison, the jobs that answer it, and the processes that run them."""

@@ -1,5 +1,6 @@
-"""Candidates of a comparison: models of a task, settings with several values (`model.heads=1,2,4`, combined as a
-grid), and the Transformer without each of its parts.
+"""Candidates of a comparison: models, settings with several values, and the Transformer without each of its parts.
+
+Several settings with several values (`model.heads=1,2,4`) are combined as a grid.
 """
 
 import itertools

@@ -28,9 +28,9 @@ class AskedQuestion:
     """The question that the folder of a comparison answers."""
 
     identity: dict[str, Any]
-    """What all jobs share: the settings by dotted key, and the comparison's own options."""
+    """Facts that all jobs share: the settings by dotted key, and the comparison's own options."""
     ids: list[str]
-    """The names of the jobs that were asked for."""
+    """Names of the requested jobs."""
     finished: bool = False
 
     def difference(self, identity: Mapping[str, Any]) -> str | None:

@@ -1,7 +1,7 @@
-"""The process of a job, on any backend: `python -m … FOLDER` reads job.json, appends events to events.jsonl (one JSON
-object per line), and writes outcome.json.
+"""The process of a job, on any backend: `python -m … FOLDER`.
 
-When the comparison on the same machine ends, or on SIGTERM, it saves a checkpoint and stops.
+It reads job.json, appends events to events.jsonl (one JSON object per line), and writes outcome.json. It saves a
+checkpoint and stops on SIGTERM, or when the comparison on the same machine ends.
 """
 
 import contextlib

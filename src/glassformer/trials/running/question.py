@@ -101,7 +101,7 @@ class SharedSettings:
     settings: dict[str, Any]
     """Requested and inferred settings by dotted key, as `train` takes them."""
     config: Config
-    """Configuration of the data and its tokenizer; its model has no meaning."""
+    """Configuration of the data and its tokenizer; its model is not used."""
     table: Any
     """The rows if they have been read already, else None."""
     part: str

@@ -1,1 +1,1 @@
-"""The search for settings: what is searched, where it is kept, one trial, many of them, and what came of it."""
+"""The search for settings: search spaces, storage, trials, workers and results."""

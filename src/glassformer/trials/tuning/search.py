@@ -122,7 +122,7 @@ def plan_search(
     config: str | Path | None = None,
     space: str | Path | Mapping[str, Any] | None = None,
 ) -> Search:
-    """Return the search that a person asked for; looks at the data to learn its task."""
+    """Return the requested search; it reads the data to infer the task."""
     requested = read_settings(TrainRequest(data=data, config=config, settings=settings))
     fixed = {key: value for key, value in requested.items() if value is not None}
     refuse_reserved(fixed, "tune")
@@ -170,7 +170,7 @@ def _read_spaces(
 
 
 def _usable(space: Sequence[Dimension], config: Config, fixed: set[str], where: str, *, alone: bool) -> list[Dimension]:
-    """Return a space without fixed settings and, for one model of several, without those that only others use."""
+    """Return a space without fixed settings; with several models, also without settings that this one does not use."""
     out = []
     for dimension in space:
         key = dimension.key
@@ -178,7 +178,7 @@ def _usable(space: Sequence[Dimension], config: Config, fixed: set[str], where: 
             raise SettingError(
                 f"{where}: {key} changes the tokens, so losses per token would not compare: give one value with --{key}"
             )
-        if key in BUDGETS and not fixed.isdisjoint(BUDGETS):  # any of them says how long to train
+        if key in BUDGETS and not fixed.isdisjoint(BUDGETS):  # another budget already determines the length of training
             continue
         why = None if dimension.when else config.idle(key)
         others = {other.key for other in space} - {key}

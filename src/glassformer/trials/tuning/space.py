@@ -254,14 +254,14 @@ def _with_start(dimension: Dimension, config: Config) -> Dimension:
 
 
 def _finetuned(config: Config, fixed: Collection[str]) -> Candidates:
-    """Return candidates for a model that is fine-tuned from a run: all settings but those of its body."""
+    """Return candidates for a model that is fine-tuned from a run, whose body is fixed."""
     body = ("training.optimizer", "training.average")
     labels = labels_examples(config.task)
     head_alone = labels and config.training.last_blocks == 0 and not config.model.head_layers
     pools = ("last", "mean") if config.model.causal else ("mean", "first", "max")
     return [
         *((dimension, searched) for dimension, searched in _training(config, fixed) if dimension.key not in body),
-        # a head alone reads features that were computed without dropout
+        # if only a linear head is trained, its features were computed without dropout
         (Dimension("model.dropout", low=0.0, high=0.3, step=0.05), not head_alone),
         (choice("training.layer_decay", 1.0, 0.9, 0.8), True),
         (choice("model.pool", *pools), labels),

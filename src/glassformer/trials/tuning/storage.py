@@ -56,7 +56,7 @@ WORKER = "worker"
 SETTINGS = "settings"
 """Mark of a trial: its values of the searched settings, once all are drawn."""
 RETRIES = "again"
-"""Mark of a trial: how often it was started before."""
+"""Mark of a trial: number of earlier starts."""
 OUTCOME = "outcome"
 """Mark of a trial, set just before its process closes it: its state, metrics and cost, or why it is not complete."""
 MAX_RETRIES = 2
@@ -353,7 +353,7 @@ def retry_lost(study: "optuna.Study") -> None:
 
 
 def retry_trials_of(study: "optuna.Study", worker: str) -> None:
-    """Retry the trials that a lost worker of this name had."""
+    """Retry the trials that a lost worker of this name was running."""
     for trial in under_way(study):
         if trial.user_attrs.get(WORKER) == worker:
             give_up(study, trial.number, retry=True)

@@ -92,7 +92,7 @@ class Worker:
         return self._enough() or self._late()
 
     def _enough(self, before: int | None = None) -> bool:
-        """Whether there are enough trials. `before`: count those with smaller numbers only."""
+        """Return whether there are enough trials. `before`: count only trials with smaller numbers."""
         counted = [trial.number for trial in storage.trials_that_count(self.study)]
         return self.trials is not None and sum(before is None or number < before for number in counted) >= self.trials
 
@@ -224,7 +224,10 @@ def _last_line(log: Path) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """ORDERS JOB: work until the search is done, or until the process that started this one has ended."""
+    """Work until the search is done, or until the process that started this one has ended.
+
+    `argv`: the file with the orders, and the number of this job.
+    """
     orders, job = read_json(Path(argv[0])), int(argv[1])
     gone = threading.Event()
     when_parent_is_gone(gone.set)
@@ -240,7 +243,7 @@ def main(argv: list[str]) -> int:
     except GlassformerError as error:
         print(f"{ERROR_PREFIX}{error}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:  # `Worker.work` has given its trial back
+    except KeyboardInterrupt:  # `Worker.work` has returned its trial to the study
         return STOPPED
     return 0
 
