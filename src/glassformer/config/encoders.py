@@ -87,7 +87,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 """Settings by the variant that may follow an encoder's name after a colon."""
 SEPARATOR = re.compile(r":(?=[a-z][a-z0-9_-]*(?:=|:|$))")
-"""The colon before a variant or a setting, unlike those within a value."""
+"""A colon before a variant or a setting, but not within a value."""
 
 
 def model_name(name: str) -> tuple[str, dict[str, Any]]:
@@ -123,15 +123,15 @@ def encoder_info(name: str) -> EncoderInfo:
 
 
 def is_own_model(name: str) -> bool:
-    """Return whether it is a whole model of the user: given from Python, or registered."""
+    """Return whether it is a user's own complete model: passed from Python, or registered."""
     return name == OWN or own_part("model", name) is not None
 
 
 def size_of(name: str, encoder: str) -> dict[str, int]:
     """Return the settings of a size.
 
-    The table is for the Transformer. Another encoder has its usual depth, and the width at which its matrices have as
-    many weights as that Transformer, which makes models of the same size comparable.
+    The table is for the Transformer. Another encoder has its usual number of layers, and the width at which its
+    matrices have as many weights as that Transformer. Models of the same size are then comparable.
     """
     refuse_unknown("size", name, SIZES)
     size, info = SIZES[name], encoder_info(encoder)

@@ -1,4 +1,4 @@
-"""Limits for files; a file beyond a limit is refused with a message that says how to raise the limit.
+"""Limits for files; a file beyond a limit is refused with a message on how to raise the limit.
 
 Set them with `--limit pixels=400M` on the command line, `GLASSFORMER_LIMITS=pixels=400M,columns=200000` in the
 environment, or `gf.limits(pixels=400_000_000)` in Python. All three use the environment variable, so that child

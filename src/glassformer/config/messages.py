@@ -69,7 +69,7 @@ def takes_listener(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def silent(anything: object) -> None:
-    """Ignore a message or an event: the listener for work whose messages nobody needs."""
+    """Ignore a message or an event: the listener for work whose messages are not needed."""
 
 
 WITHIN = ("glassformer", "contextlib")

@@ -1,4 +1,4 @@
-"""Resolve files and flags to a whole configuration: defaults < task < size < style < data < file < flag."""
+"""Resolve files and flags to a complete configuration: defaults < task < size < style < data < file < flag."""
 
 import dataclasses
 import functools
@@ -45,7 +45,7 @@ def help_texts() -> dict[str, str]:
 
 
 def add_settings(section: str, settings: type[Any]) -> None:
-    """Make the settings of a class known, as those of a registered encoder."""
+    """Add the settings of a class, such as the settings of a registered encoder, to `FIELDS`."""
     SECTIONS[section].append(settings)
     for name, field in setting_fields(settings).items():
         FIELDS.setdefault(f"{section}.{name}", field)

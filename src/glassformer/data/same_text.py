@@ -56,9 +56,9 @@ THOUSANDS = re.compile(r"(?<![\w.,])[0-9]{1,3}(?:,[0-9]{3})+")
 def normal_form(text: str) -> str:
     """Return the form of a text that all its copies share.
 
-    It resolves HTML character references, applies Unicode NFKC, folds case, joins white space, drops invisible
-    characters, and writes decimals with a digit before the point and without trailing zeros. Letters that look like
-    Latin ones become Latin.
+    It resolves HTML character references, applies Unicode NFKC, folds case, joins white space and drops invisible
+    characters. Decimals get a digit before the point and lose trailing zeros. Letters that look like Latin ones become
+    Latin.
     """
     if not text.isascii():
         text = INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
@@ -154,17 +154,17 @@ class NormalDigest:
 # --- near-duplicates ---
 
 SHINGLE = 6
-"""Characters of a shingle: enough that two long texts do not share most of theirs, and few enough that sentences that
-differ in one word share more than half."""
+"""Number of characters in a shingle. With fewer, two long texts would share most shingles; with more, sentences that
+differ in one word would share less than half of them."""
 MIN_SHINGLES = 15
 """Minimum number of different shingles. Shorter texts are similar to many others by chance and count only if equal."""
 SIMILAR = 0.5
 """Share of common shingles from which two texts are near-duplicates."""
 SKETCH = 128
-"""Number of shingles in a sketch: those with the smallest hashes, most of which near-duplicates share."""
+"""Number of shingles in a sketch, chosen by the smallest hashes. Near-duplicates share most of them."""
 BANDS, ROWS = 32, 4
-"""Bands of a MinHash signature, and hashes per band. Texts that agree in a band are compared: 99 % of those that share
-0.6 of their shingles, and 0.3 % of those that share 0.1."""
+"""Bands of a MinHash signature, and hashes per band. Texts that agree in a band are compared. These are 99 % of the
+pairs that share 0.6 of their shingles, and 0.3 % of the pairs that share 0.1."""
 BLOCK = 2**12
 """Number of texts or pairs that are in memory at once."""
 FACTOR = 0x9E3779B97F4A7C15

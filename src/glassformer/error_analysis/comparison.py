@@ -198,7 +198,7 @@ def right_and_wrong(first: Bool[Array, " N"], second: Bool[Array, " N"], names: 
 
 
 def only_one_gets(first: Records, second: Records, names: Names, noun: str) -> list[Panel]:
-    """Return the examples that only one classifier gets right, those first in which the other was most confident."""
+    """Return the examples that only one classifier gets right, by falling confidence of the other one."""
     columns, sureness = [noun, "true", "probability", "taken for", "probability of that"], "probability"
     if LABELS in first[0]:
         columns, sureness = [noun, "true", "said by the other"], "loss"

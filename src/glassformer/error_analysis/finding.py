@@ -83,7 +83,7 @@ class ErrorFinding:
 
     panels: list[Panel] = field(default_factory=list)
     sentence: str = ""
-    """What a person should remember, with its numbers; empty if nothing stands out."""
+    """Summary with its numbers; empty if nothing stands out."""
 
     @property
     def captioned_panels(self) -> list[Panel]:

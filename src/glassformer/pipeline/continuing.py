@@ -34,7 +34,7 @@ MAX_OLD_TOKENS = 2**24
 def continued_run(config: Config, source: JsonObject | None) -> Run | None:
     """Return the run whose task, language modelling or masked language modelling, a training run continues.
 
-    `source`: what the card says of the run whose weights were taken; None if the model is new.
+    `source`: the card's entry about the run whose weights were copied; None if the model is new.
     """
     if source is None or not reads_stream(config.task) or source["task"] != config.task:
         return None
@@ -51,8 +51,8 @@ def start_loss(model: nn.Module, prepared: Prepared) -> float | None:
 def with_chosen_rate(config: Config, prepared: Prepared, name: str, loss: float) -> Config:
     """Return the configuration with the learning rate that suits how well the model knows the new text.
 
-    If the initial loss is not far below the unigram entropy of the text, the model still has to learn most of it, so
-    it uses the usual rate. `name`: the old run. `loss`: see `start_loss`.
+    It is the usual rate if the initial loss is not far below the unigram entropy of the text, because the model still
+    has to learn most of it. `name`: the old run. `loss`: see `start_loss`.
     """
     unigram, training = unigram_entropy(prepared), config.training
     if unigram is None or training.lr is None:

@@ -75,7 +75,7 @@ def _evaluate(session: Session, built: BuiltRun, trainer: Trainer) -> tuple[dict
 
 
 def _has_time(trainer: Trainer, run: Run) -> bool:
-    """Return whether the minutes allow the doctor to look at the model; if not, `glassformer doctor` still can."""
+    """Return whether the minutes allow the doctor to check the model; `glassformer doctor` can do that later too."""
     budget = trainer.context.budget
     if budget is None or budget.allows_doctor(trainer.context.progress, trainer.elapsed()):
         return True

@@ -387,7 +387,7 @@ class Loggers:
 
 
 class Rows:
-    """Converts the lines of the log to rows, one per step."""
+    """Conversion of the lines of the log to rows, one per step."""
 
     def __init__(self) -> None:
         self.row: Row | None = None

@@ -54,7 +54,10 @@ class Recorder:
             self.flush()
 
     def _training_loss(self) -> dict[str, float]:
-        """With label smoothing, return the training loss without it, which is comparable to the validation loss."""
+        """Return the training loss without label smoothing, which compares with the validation loss.
+
+        The result is empty if training uses no label smoothing, or if there are no examples.
+        """
         if not self.prepared.task.smoothing:
             return {}
         self.model.eval()

@@ -12,7 +12,7 @@ from glassformer.training.events import as_notes
 
 
 def train_run(request: TrainRequest) -> Trained:
-    """Train a model, or resume a run. A run that has nothing left to do is returned as it is."""
+    """Train a model, or resume a run. A run that has finished already is returned unchanged."""
     session = Session.of(request)
     with listening(as_notes(session.listen)), session.resources:
         resolved = resolve_request(session)

@@ -5,8 +5,8 @@ New files are written to a temporary folder inside the folder. Once they are com
 or by the next one.
 
 Only one writer works in a folder at a time (`locked`). The system releases the lock when its holder dies; readers take
-no lock. It works between the processes of one machine, and between machines if their shared disk supports locks (NFS
-does, unless it is mounted with `nolock` or `local_lock`). On a disk without locks, a message says so.
+no lock. It works between the processes of one machine, and between machines if their shared disk supports locks. NFS
+does, unless it is mounted with `nolock` or `local_lock`. On a disk without locks, a message reports that.
 """
 
 import contextlib

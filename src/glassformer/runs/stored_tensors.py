@@ -40,9 +40,10 @@ class Rows(NamedTuple):
 def write_rows(path: Path, rows: Mapping[str, Rows]) -> str:
     """Write rows of many tensors to one file and return its digest.
 
-    Equal tensors give equal files, whatever their order in `rows`: wide numbers first, then by name. The writers of
-    `safetensors` and of torch are not used: they first copy each tensor into a Python object, for which other threads
-    wait, and a training run that continues meanwhile stalls for seconds.
+    Equal tensors give equal files, whatever their order in `rows`: they are sorted by the width of their numbers, the
+    widest first, then by name. The writers of `safetensors` and of torch are not used, because they copy each tensor
+    into a Python object first. Other threads wait for that, so training that continues meanwhile would stall for
+    seconds.
     """
     rows = dict(sorted(rows.items(), key=lambda item: (-item[1].tensor.element_size(), item[0])))
     header: dict[str, object] = {}

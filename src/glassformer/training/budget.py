@@ -25,7 +25,7 @@ REPORT_SECONDS = 5.0
 MAX_REPORT_SHARE = 0.25
 """Maximum share of the time after reading for the work after the last evaluation."""
 DOCTOR_UPDATES = 6
-"""Number of updates that take as long as the doctor's look at a model."""
+"""Number of updates that take as long as the doctor's checks of a model."""
 MIN_EXAMPLES = 16
 """Minimum number of examples, windows or pairs of an evaluation, regardless of their time."""
 SAMPLE_GROWTH = 4
@@ -42,8 +42,8 @@ CONVERGED_VALIDATIONS, CONVERGED_SHARE = 5, 0.2
 """A model has converged when this number of validations, over this share of the time, brought neither a better score
 nor a smaller loss."""
 OVERFIT_MARGIN, OVERFIT_VALIDATIONS, OVERFIT_SHARE = 0.03, 3, 0.05
-"""A model overfits when score and validation loss were worse than their best by this share in this number of
-consecutive validations, and the last improvement was this share of the time ago."""
+"""A model overfits when two conditions hold. Score and validation loss were worse than their best by OVERFIT_MARGIN in
+this number of consecutive validations, and the last improvement was OVERFIT_SHARE of the time ago."""
 
 Clock = Callable[[], float]
 """Seconds since a command began."""
@@ -145,7 +145,7 @@ class Budget:
         return 1.0 if same + growing <= room else max(0.0, room - same) / growing
 
     def allows_doctor(self, progress: "Progress", elapsed: float) -> bool:
-        """Return whether the doctor can look at the model without making the command much longer."""
+        """Return whether the doctor can check the model without making the command much longer."""
         return DOCTOR_UPDATES * progress.seconds / max(1, progress.step) <= max(REPORT_SECONDS, self.seconds - elapsed)
 
 

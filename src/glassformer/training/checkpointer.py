@@ -124,8 +124,9 @@ class RunCheckpointer(Checkpointer):
     flush_log: Callable[[], None] = lambda: None
     """Writes the log; called before each checkpoint."""
     card: JsonObject | None = None
-    """The card whose notes are stored with weights and checkpoints; None: checkpoints have no notes, and weights those
-    of the card in the folder.
+    """The card whose notes are stored with weights and checkpoints.
+
+    If it is None, checkpoints have no notes, and weights have the notes of the card in the folder.
     """
 
     def __post_init__(self) -> None:

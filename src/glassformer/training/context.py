@@ -24,14 +24,14 @@ from glassformer.training.schedule import total_steps
 
 @dataclass(frozen=True)
 class TrainerOptions:
-    """What a caller of the trainer chooses beside the settings."""
+    """Options of the trainer besides the settings."""
 
     device: torch.device
     listen: Listener = silent
     checkpointer: Checkpointer = field(default_factory=Checkpointer)
     processes: Processes = field(default_factory=Processes)
     resume: Snapshot | None = None
-    """The checkpoint to continue from."""
+    """The checkpoint to resume from."""
     describe: Callable[[Batch, int], str] = lambda batch, row: ""
     """Returns an example of a batch as text."""
     usual_rate: float = math.inf
@@ -41,7 +41,7 @@ class TrainerOptions:
     clock: Clock = field(default_factory=Stopwatch)
     """Seconds since the command began."""
     budget: Budget | None = None
-    """How `training.minutes` are shared with the work after the loop; None: there is no such work."""
+    """The division of `training.minutes` between the loop and the work after it; None if there is no such work."""
 
 
 @dataclass(frozen=True, eq=False)

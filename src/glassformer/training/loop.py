@@ -155,7 +155,7 @@ class Trainer:
         return asked
 
     def _agree(self, asked: bool) -> Agreement:
-        """Exchange the loss, requests to stop and the clock in one operation, so that all processes decide alike."""
+        """Exchange the loss, requests to stop and the clock at once, so that all processes make the same decisions."""
         processes, progress = self.context.options.processes, self.context.progress
         written = self.shard_writer is not None and self.shard_writer.has_written
         elapsed = self.elapsed() if processes.first else 0.0

@@ -167,7 +167,7 @@ class Validator:
     def last_task(self, parts: Sequence[str], elapsed: float, *, whole: bool) -> Task:
         """Return the task for the last evaluation of `parts`.
 
-        It is a sample if the whole task does not fit into the minutes left, unless `whole`.
+        It uses a sample if the complete parts do not fit into the minutes left, unless `whole`.
         """
         budget, progress, task = self.context.budget, self.context.progress, self.task
         share = 1.0 if budget is None else budget.last_share(progress, self.processes.from_first(elapsed))

@@ -137,7 +137,7 @@ class _Flags(NamedTuple):
 
 
 def _read_flags(request: TrainRequest, models: str | ModelSettings | Sequence[str | ModelSettings] | None) -> _Flags:
-    """Separate settings, names of models (typed ones win over those of the file), and runs to fine-tune from."""
+    """Separate settings, names of models (flags override the file), and runs to fine-tune from."""
     flags = dict(request.settings)
     several = [flags.pop(key) for key in FROM_KEYS if isinstance(flags.get(key), list | tuple)]
     typed = [flags.pop(key) for key in ("model", "model.encoder") if isinstance(flags.get(key), str | ModelSettings)]

@@ -17,7 +17,7 @@ from glassformer.runs.folders import contents
 from glassformer.runs.run import RUNS, Run
 
 AUTO = "auto"
-"""Value of --jobs: as many at once as the GPUs have room for."""
+"""Value of --jobs for as many processes at once as the GPUs have room for."""
 
 
 class Repeats(NamedTuple):

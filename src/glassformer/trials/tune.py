@@ -113,7 +113,7 @@ def tune(
 
 @dataclass(frozen=True, kw_only=True)
 class TuneOptions:
-    """How a search runs."""
+    """Options of a search."""
 
     trials: int | None
     minutes: float | None

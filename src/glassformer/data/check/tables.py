@@ -87,9 +87,9 @@ def check_table(
     context: int | None = None,
     settings: DataSettings | None = None,
 ) -> DataCheck:
-    """Check a table with a label column. Without a text column, whole rows are compared.
+    """Check a table with a label column. Without a text column, rows are compared by all columns.
 
-    `lengths`: counts the tokens of texts; `context`: tokens that a model reads.
+    `lengths`: counts the tokens of each text. `context`: maximum number of tokens that a model reads.
     """
     settings = settings or DataSettings()
     table = plain_numbers(table, columns.decimals)

@@ -65,9 +65,10 @@ def check_pairs(
     target_lengths: Lengths | None = None,
     same_text: str = NORMAL,
 ) -> DataCheck:
-    """Check a table of pairs. All counts except those of empty sides are of pairs without an empty side.
+    """Check a table of pairs. Pairs with an empty side are counted separately and not checked further.
 
-    `source`, `target`: columns; `target_lengths`: unset, `lengths` counts both sides; `same_text`: the setting.
+    `source`, `target`: columns. `target_lengths`: None if `lengths` counts the tokens of both sides. `same_text`: the
+    setting.
     """
     all_sources = table.columns[require_column(table.name, source, table.columns, "--source")]
     all_targets = table.columns[require_column(table.name, target, table.columns, "--target")]

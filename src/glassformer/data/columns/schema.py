@@ -219,7 +219,7 @@ def is_marker(name: str, values: Sequence[str]) -> bool:
 
 
 def like_names(values: Sequence[str]) -> int | None:
-    """Return the number of different values if there are so many that they are texts or names, else None."""
+    """Return the number of different values if it is too large for categories, as for texts or names, else None."""
     different = len({value.strip() for value in values})
     many = different > MAX_CLASSES and different > len(values) / 2
     return different if many and not hold_numbers(values) else None

@@ -65,9 +65,9 @@ LENGTH, BALANCED, ONE_SIDED = 16, (7, 8, 9), (3, 4, 5, 11, 12, 13)
 def balance_rows(rows: int, seed: int) -> Iterator[tuple[str, str]]:
     """Yield texts with their class, such as abbabaabbaababba and balanced; half of the texts are one-sided.
 
-    The output of one head at the end is a weighted average of the letters' values, so it only rises or only falls with
-    the number of a's. Balanced texts lie between, so one head gets at most three of four right; the difference of two
-    heads rises and falls.
+    The output of one head at the end is a weighted average of the letters' values. It therefore only rises or only
+    falls with the number of a's. Balanced texts lie between, so one head gets at most three of four texts right. The
+    difference of two heads can rise and fall.
     """
 
     def draw(random: Random) -> str:

@@ -1,8 +1,8 @@
 """Texts made from a seed in which annotated links join words that belong together.
 
 - Stories of a woman and a man: the deed after a pronoun depends on its antecedent. Each person has one deed, which is
-  the same in every story. After "she", a language model can predict the deed only if it finds the woman of this story,
-  so some head must attend from the pronoun to her name.
+  the same in every story. After "she", a language model can predict the deed only if it finds the woman of this story.
+  Some head must therefore attend from the pronoun to her name.
 - Sentences about visits: every ordered pair of visitor and host has its own present. At *brought*, a language model can
   predict the present only if it finds both the subject and the object. A third person is named between the two; only
   word order tells the three apart.

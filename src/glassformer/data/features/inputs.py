@@ -17,7 +17,7 @@ Answers = NDArray[np.int64 | np.float32 | np.float64]
 """Numbers of classes, or amounts; for several labels per example, N×labels."""
 
 MIN_BATCH_TOKENS, MIN_BATCHES = 2**11, 16
-"""Evaluation batches have at least this number of tokens, and more only if there are at least so many batches."""
+"""Minimum number of tokens per evaluation batch; batches are larger only if there are at least MIN_BATCHES of them."""
 
 
 class Inputs(ABC):
@@ -70,7 +70,7 @@ class Inputs(ABC):
         """Yield the rows of each batch."""
         lengths = self.lengths
         order = np.argsort(lengths, kind="stable")
-        # several batches even for few examples, or short ones would be padded to the longest of all
+        # even few examples form several batches; otherwise short ones would be padded to the longest of all
         most = min(tokens, max(MIN_BATCH_TOKENS, int(lengths.sum()) // MIN_BATCHES))
         for first, last in pairwise(token_borders(most, lengths[order])):
             yield order[first:last]

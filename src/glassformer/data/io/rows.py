@@ -202,8 +202,8 @@ LINES_TOGETHER = 1000
 def _tab_rows(lines: Iterable[Line]) -> Iterator[Fields]:
     """Yield rows of fields between tabs. Many such files quote nothing: only a field quoted as a whole loses quotes.
 
-    A field that begins with a quote may continue over several lines, if one of them closes it; but if a line and a
-    later one before the closing quote are both rows by themselves, the quote is an ordinary character.
+    A field that begins with a quote may continue over several lines, if one of them closes it. The quote is an ordinary
+    character if its line and a later line before the closing quote are both rows by themselves.
     """
     coming, ahead, names = iter(lines), deque[Line](), 0
     while line := ahead.popleft() if ahead else next(coming, None):
@@ -282,7 +282,7 @@ TYPED = ("jsonl", "parquet")
 MAX_BATCH_ROWS = 1024
 """Maximum number of rows that are unpacked at once."""
 BUFFER_BYTES = 2**20
-"""Bytes of a column that are read at once; Arrow's default is a whole row group, which may be the whole file."""
+"""Bytes of a column that are read at once; Arrow's default is a row group, which may be the whole file."""
 
 
 def arrow(module: str, path: object, work: str = "reading") -> Any:

@@ -73,7 +73,7 @@ def find_shard(
 
 
 def _write_entry(entry: ShardEntry, path: Path) -> None:
-    """Write the entry of a file of ids beside it, whole or not at all."""
+    """Write the entry of a file of ids beside it, atomically."""
     values = asdict(entry)
     with part_of(path.with_name(f"{entry.key}.{uuid.uuid4().hex}")) as aside:
         aside.write_text(json.dumps({**values, "digest": digest(json.dumps(values))}))

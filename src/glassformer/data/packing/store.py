@@ -149,8 +149,8 @@ def pack(part: TextPart, tokenizer: Tokenizer) -> Tokens:
 def _load(part: TextPart, folders: Sequence[Path], key: str) -> Tokens | None:
     """Return the packed tokens of a part; None if a shard is missing or damaged.
 
-    The checksum of a single file is compared each time. With many shards that would read the whole corpus at every
-    start, so the checksum of a shard is compared only if its modification time has changed.
+    The checksum of a single file is compared each time. With many shards, this would read the whole corpus at every
+    start. The checksum of a shard is therefore compared only if its modification time has changed.
     """
     count, files, unknown = shard_count(part), list[NDArray[Any]](), 0
     for number in range(count):

@@ -74,7 +74,8 @@ def split_pairs(table: Table, source: str, target: str, settings: DataSettings) 
 def whole_pairs(table: Table, source: str, target: str, name: str, settings: DataSettings) -> Pairs:
     """Return all rows that have both texts as one part.
 
-    The columns are those of training; if a file has only the plain names, as a translation memory has, these are read.
+    The columns are those of training. If a file has only columns named source and target, as a translation memory has,
+    these are read.
     """
     if not {source, target} <= table.columns.keys() and {SOURCE, TARGET} <= table.columns.keys():
         source, target = SOURCE, TARGET

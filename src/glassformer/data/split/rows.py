@@ -26,7 +26,7 @@ from glassformer.data.wording import counted, lines_in_words
 T = TypeVar("T")
 
 MIN_SCORED_ROWS = 10
-"""Number of rows in a part below which a warning says that scores mean little."""
+"""Number of rows in a part below which a warning calls its scores unreliable."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +202,7 @@ def split_rows(
     """
     same, column = whole.same(settings.same_text), settings.split_by
     is_mixed = whole.has_text and (bool(whole.columns) or whole.pixels is not None)
-    digests = same if is_mixed else whole.digests  # the exact letters, so that both rules draw alike
+    digests = same if is_mixed else whole.digests  # of the exact letters, so that both rules draw the same rows
     texts, near = base.number_values(same), same_text.NO_PAIRS
     if settings.near_duplicates == TOGETHER:
         near = whole.near_duplicates()

@@ -1,4 +1,4 @@
-"""How several processes share a training run.
+"""Distribution of a training run over several processes.
 
 With DDP, each process holds the whole model, and processes average their gradients. With FSDP, each process holds a
 shard of every weight, gradient and optimiser state, and weights are gathered where they are used.
@@ -21,7 +21,7 @@ from glassformer.training.update_rules import Muon, WeightGroup
 
 
 class Parallel(Protocol):
-    """How the weights, gradients and optimiser states of a training run are distributed over its processes."""
+    """The distribution of weights, gradients and optimiser states over the processes of a training run."""
 
     sharded: bool
     """Whether each process holds only shards of the weights."""

@@ -144,7 +144,7 @@ def _from_srun() -> dict[str, str]:
 
 
 def allowed_restarts() -> int:
-    """Return how often torchrun may restart its workers."""
+    """Return the number of times that torchrun may restart its workers."""
     return int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0"))
 
 

@@ -90,7 +90,7 @@ class Sharded:
         rows = {id(self.weights[name]): weight.shape[0] for name, weight in self._dtensors.items()}
         return ShardedMuon(groups, rows, self.processes)
 
-    # --- the whole model ---
+    # --- the unsharded model ---
 
     @contextlib.contextmanager
     def whole_weights(self) -> Iterator[None]:

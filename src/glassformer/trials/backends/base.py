@@ -57,7 +57,7 @@ class ProcessEnd:
     code: int | None
     """Exit code, below 0 the signal that ended it; None if unknown."""
     why: str
-    """Why it left no result, in one line."""
+    """Reason why it left no result, in one line."""
 
     @classmethod
     def of(cls, spec: ProcessSpec, code: int) -> Self:
@@ -95,7 +95,7 @@ class Backend(ABC, Generic[Handle]):
     retries: int = RETRIES
     """Maximum number of restarts of a process that left no result."""
     pause: float = 0.2
-    """Seconds between two looks at the processes."""
+    """Seconds between two checks of the processes."""
     running: dict[str, Handle] = field(default_factory=dict)
     """Handles of the running processes by name."""
 

@@ -26,7 +26,7 @@ class Local(Backend[_LocalProcess]):
 
     jobs: int | None = 1
     threads: int | None = None
-    """Threads per process; None: as the environment says."""
+    """Threads per process; None if the environment determines them."""
     lock: IO[str] | None = None
     """Lock file that the processes hold open too, so that the folder stays locked until all of them have ended."""
     gpus: Sequence[Gpu] = ()

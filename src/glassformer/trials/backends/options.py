@@ -21,14 +21,14 @@ CHECKS: dict[str, Callable[[], None]] = {LOCAL: lambda: None, SLURM: check_slurm
 
 @dataclass(frozen=True)
 class BackendOptions:
-    """Where processes run, and how many at once."""
+    """The backend of processes, and how many of them run at once."""
 
     on: str = LOCAL
     jobs: int | None = None
-    """None: one on this machine, elsewhere as many as there is room for."""
+    """Number of processes at once; None: one on this machine, elsewhere as many as there is room for."""
     sbatch: str = ""
     share_gpus: bool = False
-    """Whether as many processes share a GPU as fit by their plans; if not, all that run at once share the GPUs."""
+    """Whether only as many processes share a GPU as fit by their plans; if False, all running processes share them."""
 
     @classmethod
     def parse(cls, on: str, jobs: int | str | None, sbatch: str) -> Self:

@@ -1,7 +1,7 @@
 """Tasks of a Ray cluster: that of RAY_ADDRESS, one started on this machine, or one that lives as long as this command.
 
-A task starts the same process as other backends, on a machine that Ray chooses, and returns its exit code, so Ray
-pickles a few strings only. Processes communicate through the folder, which all machines must see.
+A task starts the same process as other backends, on a machine that Ray chooses, and returns its exit code. Ray
+therefore pickles only a few strings. Processes communicate through the folder, which all machines must see.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ GPU_TIMEOUT = 60.0
 CONNECT_TIMEOUT = 10.0
 """Seconds in which a cluster must answer."""
 POLL_SECONDS = 0.2
-"""Seconds between two looks of a worker at its process."""
+"""Seconds between two checks of a worker's process."""
 
 
 class _RayTask(NamedTuple):

@@ -118,7 +118,7 @@ class KneserNey:
         self.orders[-1] = replace(last, continuations=Counts.of(continuations, last.keys // self.vocab))
 
     def probabilities(self, ids: Ints, reach: Ints) -> list[Floats]:
-        """Return each token's probability in models of length 1, 2 …
+        """Return each token's probability in the models of each length, the shortest first.
 
         `reach`: number of tokens before each token that the model may see.
         """

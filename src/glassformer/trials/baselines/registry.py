@@ -151,7 +151,7 @@ def _label_shares(task: Multilabel) -> Floats:
 
 
 def _label_set(choose: Callable[[Floats], NDArray[np.bool_]], task: Multilabel) -> Floats:
-    """Return scores of always this set of labels; a score shows how often the examples agree."""
+    """Return constant scores that predict this set of labels; each is the share of examples that agree, as a logit."""
     answers = task.parts["train"].answers
     chosen = choose(answers)
     agree = np.where(chosen, answers.mean(0), 1 - answers.mean(0))
@@ -234,7 +234,7 @@ class _Fitted(NamedTuple):
 
 
 def _judge_fitted(name: str, estimator: Estimator, prepared: Any, part: str, seconds: float) -> BaselineResult:
-    """Fit and evaluate a model in about `seconds`; its note says what was left out for lack of time."""
+    """Fit and evaluate a model in about `seconds`; its note lists the steps that were omitted for lack of time."""
     for module in MODULES:
         _scikit(module)  # importing can take longer than fitting, so it happens before the clock starts
     task = prepared.task

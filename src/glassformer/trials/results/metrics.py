@@ -88,7 +88,8 @@ def within(interval: Interval | None, metric: str) -> Interval | None:
 DEFAULT_DIGITS = 3
 """Digits of a number without an interval."""
 MIN_DIGITS, MAX_EXTRA_DECIMALS = 2, 2
-"""Minimum number of digits of a score, however wide its interval (0.65 ± 0.60), with at most so many decimals."""
+"""Minimum number of digits of a score, however wide its interval (0.65 ± 0.60), and maximum number of decimals for
+them."""
 
 
 def decimals_of(error: float) -> int | None:

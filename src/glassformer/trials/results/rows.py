@@ -286,7 +286,7 @@ def compare_rows(first: Row, second: Row) -> Lead | None:
 
 
 def relation(first: Row, second: Row) -> str:
-    """Return a phrase that says how the first row compares with the second on the same examples."""
+    """Return the result of comparing two rows on the same examples, as a phrase."""
     lead = compare_rows(first, second)
     return "not comparable example by example" if lead is None else lead.words
 

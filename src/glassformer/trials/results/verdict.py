@@ -18,8 +18,8 @@ from glassformer.trials.running.question import ABLATION, FRACTION, FRACTIONS, S
 
 TRANSFORMER = "transformer"
 MAX_TIME_SHARE, MIN_SECONDS_SAVED = 0.5, 1.0
-"""A model that is not the best is recommended only if it trains in at most this share of the best model's time, and
-saves at least this number of seconds."""
+"""Conditions for recommending a model that is not the best: its training time is at most this share of the best model's
+time, and it saves at least this number of seconds."""
 BEST, LEVEL, RECOMMENDED = "best", "within chance", "recommended"
 UNDERTRAINED_SIGN = "↘"
 UNDERTRAINED = f"{UNDERTRAINED_SIGN} undertrained"
@@ -237,7 +237,7 @@ def _ablation(rows: Sequence[Row]) -> Verdict:
     words = [
         f"{label_of('', row.varied)} is {lead.reversed.words}"
         for row, lead in ablation.parts
-        if row.varied.get(MASK) is not False  # its remark says that it reads the answer
+        if row.varied.get(MASK) is not False  # its remark explains that it reads the answer
     ]
     return Verdict(
         [

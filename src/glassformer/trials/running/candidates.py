@@ -16,7 +16,7 @@ from glassformer.trials.settings import split_words
 # --- models of each task, from simple to complex ---
 
 WITHOUT_ATTENTION = "lstm:no-attention"
-"""A translator that encodes the whole source in one vector."""
+"""A translator that encodes its source in one vector."""
 NAMED_SETTINGS: dict[str, dict[str, Any]] = {WITHOUT_ATTENTION: {"model.encoder": "lstm", "model.attention": "none"}}
 """Settings of models whose name alone does not determine them."""
 

@@ -73,7 +73,7 @@ def scored(outcome: Outcome, evaluation: Evaluation, family: Family) -> Outcome:
     """Return an outcome with its metrics, and with a score per example.
 
     The mean of the scores is the accuracy; for numbers, the negative mean squared error; for texts, the negative loss
-    per token. chrF and F1 of a whole part are not means over its examples, so their scores are the chrF of each
+    per token. chrF and F1 of a whole part are not means over its examples. Their scores are therefore the chrF of each
     sentence, and the F1 of each example's set of labels.
     """
     keys, weights = EXAMPLE_KEYS, None
@@ -287,9 +287,9 @@ def undertraining(card: Mapping[str, Any], log: Iterable[Mapping[str, Any]]) -> 
 def falling(log: Iterable[Mapping[str, Any]], updates: int) -> str | None:
     """Return a phrase if the validation loss was still falling at the end, else an empty text; None if unknown.
 
-    The loss is falling if it fell from each validation to the next in the last two fifths of the updates, and its best
-    value fell by much in the last fifth. Much is measured against the total decrease since the first batch, per unit
-    of learning rate, because a low rate slows the decrease.
+    Two conditions must hold. The loss fell from each validation to the next in the last two fifths of the updates, and
+    its best value fell by much in the last fifth. The decrease there is compared with that since the first batch, per
+    unit of learning rate, because a low rate slows it.
     """
     start, rates, losses = None, [0.0, 0.0], []
     for line in log:

@@ -66,7 +66,7 @@ DEAD_AFTER_SECONDS = 10 * HEARTBEAT_SECONDS
 
 
 class Outcome(TypedDict):
-    """How a trial ended."""
+    """The outcome of a trial."""
 
     state: str
     """The name of one of Optuna's states: COMPLETE, PRUNED or FAIL."""
@@ -86,7 +86,7 @@ class Score(Outcome):
 
 
 class Marks(TypedDict, total=False):
-    """Marks of a trial, which are user attributes of Optuna: PROCESS, WORKER …"""
+    """Marks of a trial, such as PROCESS and WORKER, which are user attributes of Optuna."""
 
     process: list[str | float]
     worker: str

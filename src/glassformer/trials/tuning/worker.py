@@ -31,7 +31,7 @@ ORDERS = "orders.json"
 ERROR_PREFIX = "glassformer: "
 """Prefix of a line with an error message of a process."""
 POLL_SECONDS = 0.5
-"""Minimum time between two looks at the processes."""
+"""Minimum seconds between two checks of the processes."""
 
 
 @dataclass(frozen=True)
