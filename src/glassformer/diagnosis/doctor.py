@@ -79,7 +79,7 @@ def can_overfit(step: int, facts: TrainingFacts) -> bool:
 
 
 class Doctor:
-    """Applies the checks to a training run.
+    """The checks of one training run, with its log so far and the kinds of findings that were reported.
 
     During training, findings follow from the log alone, so a resumed run has the same ones as an uninterrupted run.
     """

@@ -64,7 +64,7 @@ def _renamed(name: str, source: FinetuneSource, config: Config, whole: bool, *, 
     if part == "encoder":
         return f"decoder.{rest}" if source.flag == "--decoder-from" else name
     if source.flag == "--decoder-from":
-        return name  # its head
+        return name  # a weight of its head
     same_pool = labels_examples(config.task) and source.config.model.pool == config.model.pool
     stays = {"head": keeps_head, "transform": keeps_head, "pool": same_pool}
     return name if stays.get(part) else None

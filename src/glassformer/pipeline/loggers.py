@@ -37,7 +37,7 @@ SAMPLE = "sample"
 
 @dataclass
 class Row:
-    """Everything that is logged about one step."""
+    """The values that are logged about one step."""
 
     step: int
     numbers: dict[str, float]

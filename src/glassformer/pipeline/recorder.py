@@ -23,7 +23,7 @@ from glassformer.training import events
 
 @dataclass(eq=False)
 class Recorder:
-    """Writes metrics.jsonl, passes each line to loggers and the doctor, and passes every event on."""
+    """Listener that writes metrics.jsonl, sends each line to loggers and the doctor, and passes every event on."""
 
     run: Run
     model: nn.Module

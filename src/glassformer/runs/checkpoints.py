@@ -74,7 +74,7 @@ def begin_shards(folder: Path, step: int) -> Path:
     """Make the folder to which all processes write their shards of a checkpoint."""
     target = folder / f"step-{step}"
     with writing(target):
-        folder.mkdir(exist_ok=True)  # not its parents: the run must still exist
+        folder.mkdir(exist_ok=True)  # without its parents, because the run must still exist
         temporary = part_name(target)
         temporary.mkdir()
     return temporary

@@ -127,7 +127,7 @@ def complete(folder: Path, last: str) -> None:
 
 def is_unfinished(folder: Path) -> bool:
     """Return whether new files still have to be moved up."""
-    return (folder / INSTEAD).is_dir() or (folder / NEW).is_dir()  # in this order: one becomes the other
+    return (folder / INSTEAD).is_dir() or (folder / NEW).is_dir()  # in this order, because INSTEAD is renamed to NEW
 
 
 # --- one writer at a time ---
@@ -145,7 +145,7 @@ def locked(folder: Path, work: str) -> Iterator[IO[str]]:
     A missing folder is created, and removed at the end if it is empty. `work`: name of the work, for messages.
     """
     key = threading.get_ident(), os.path.realpath(folder)
-    if key in _held:  # nested in the same work
+    if key in _held:  # this thread already holds the lock
         yield _held[key]
         return
     missing = [path for path in (folder, *folder.parents) if not path.exists()]

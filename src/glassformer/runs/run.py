@@ -206,7 +206,9 @@ class Run:
             check_shape(card, Card)
         except WrongShape as error:
             raise RunError(f"{path / CARD} is damaged: {REMEDY} ({error})") from None
-        if card["tokenizer"] is None and not isinstance(card.get("features"), dict):  # a run reads one of them
+        if card["tokenizer"] is None and not isinstance(
+            card.get("features"), dict
+        ):  # every run has a tokenizer or features
             raise RunError(f"{path / CARD} is damaged: {REMEDY} (it has no tokenizer)")
         return run
 
@@ -361,7 +363,7 @@ class Run:
         if self.card() != card:  # a training run has just written new weights
             return self.read_weights(verify=verify)
         file = self.weights_path
-        # during training, weights are written before the card: until it has ended, the file's own digest counts
+        # Weights are written before the card. Until training has ended, the digest in the weights file counts.
         written = card.get(WEIGHTS) if card.get("status") in SETTLED else self._raw_notes(metadata).get(WEIGHTS)
         if tensors_digest(weights) != written:
             raise RunError(f"{file} is damaged: its weights are not those that were trained (--no-verify takes them)")
@@ -414,7 +416,9 @@ class Run:
         settings = flatten(card["config"])
         now |= settings  # an added setting is named even if the model does not have it
         trained = dict(notes[SETTINGS])
-        if added := bound_settings(settings).keys() - trained.keys():  # these had their defaults in training
+        if (
+            added := bound_settings(settings).keys() - trained.keys()
+        ):  # settings that did not exist had their defaults in training
             rest = {key: value for key, value in settings.items() if key not in added}
             defaults = _values(self._resolved(rest))
             trained |= {key: defaults[key] for key in sorted(added)}

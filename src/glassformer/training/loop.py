@@ -45,7 +45,7 @@ class Agreement(NamedTuple):
 
 
 class Trainer:
-    """Trains one model on one task."""
+    """The training loop of one model on one task."""
 
     def __init__(self, model: nn.Module, task: Task, settings: TrainingSettings, options: TrainerOptions) -> None:
         self.context = context = TrainingContext.make(model, task, settings, options)
@@ -67,7 +67,7 @@ class Trainer:
         """
         context, device = self.context, self.context.options.device
         threads = torch.get_num_threads()
-        torch.set_num_threads(context.progress.threads)  # sums depend on it
+        torch.set_num_threads(context.progress.threads)  # the results of sums depend on the number of threads
         try:
             random_state = torch.random.fork_rng([device] if device.type == "cuda" else [])
             with random_state, self._interrupt, listening(self._note):
@@ -173,7 +173,7 @@ class Trainer:
         A checkpoint of this step is deleted, because a run resumed from it would fail again.
         """
         context, options, model = self.context, self.context.options, self.context.model
-        with contextlib.suppress(RunError):  # an earlier step's, to resume from
+        with contextlib.suppress(RunError):  # complete an earlier step's checkpoint, to resume from
             self._finish_checkpoint()
         step, lr = context.progress.step, lower_rate(context.optimiser.lr, options.usual_rate)
         reseed(context.settings.seed, step, options.processes, options.device)

@@ -283,7 +283,7 @@ def freeze(model: nn.Module, last_blocks: int | None, new_parts: Sequence[str] =
     """
     if last_blocks is None:
         return
-    # a shared weight counts under each of its names: a tied head is a head
+    # A shared weight counts under each of its names, so a tied head counts as a head.
     names = model.named_parameters(remove_duplicate=False)
     head = {id(weight) for name, weight in names if not name.startswith(("embed", "encoder.", "decoder."))}
     far = distances(model)

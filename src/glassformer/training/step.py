@@ -253,7 +253,7 @@ class TrainingStep:
                     raise NotFinite(f"a gradient is not finite at step {progress.step + 1}")
                 context.optimiser.step(factor)
                 progress.averaged = context.average.update(progress.averaged)
-            elif progress.loss_scale < 1:  # the scale is not the cause
+            elif progress.loss_scale < 1:  # at such a small scale, the cause must be another one
                 raise NotFinite(f"a gradient is not finite at step {progress.step + 1}")
         context.parallel.zero()
         layers = None if self.layer_stats is None else self.layer_stats.after()
@@ -265,6 +265,8 @@ class TrainingStep:
         if max_norm is None and not self.scaled:
             return None
         norm = self.context.parallel.norm(gradients_of(self.weights))
-        if max_norm is not None and (norm.device.type != "cpu" or not norm + 1e-6 <= max_norm):  # else the factor is 1
+        if max_norm is not None and (
+            norm.device.type != "cpu" or not norm + 1e-6 <= max_norm
+        ):  # otherwise the gradients stay unchanged
             nn.utils.clip_grads_with_norm_(self.weights, max_norm, norm)
         return norm

@@ -17,7 +17,7 @@ from glassformer.training.events import Validated
 
 
 class Validator:
-    """Evaluates the model during training and keeps the best weights."""
+    """The validations of a training run, which select the weights to keep."""
 
     def __init__(self, context: TrainingContext) -> None:
         self.context, self.processes = context, context.options.processes

@@ -82,18 +82,22 @@ def compare(
 
     Trivial baselines and models of scikit-learn are scored next to them.
 
-    `models`: names, or settings such as `gf.LSTM(layers=2)`.
+    - `models`: names, or settings such as `gf.LSTM(layers=2)`.
+    - `seeds`: number of training runs per model (3). `folds`: one run per fold instead.
+    - `vary`: settings with several values, such as `{"model.heads": [1, 2, 4]}`.
+    - `fractions`: shares of the training data. `sizes`: sizes of each model.
+    - `ablate`: compare the Transformer with variants that each lack one of its parts.
+    - `parameters`: choose the width of each model so that it has about this number of parameters.
+    - `cpu_seconds`: train each model for as many updates as one core makes in this time, however busy the machine is.
+    - `on`: backend of the jobs: `local` (processes of this machine), `slurm` (with options for `sbatch`) or `ray`.
+    - `jobs`: number of training runs at once; by default one on this machine, else as many as there is room for.
+      "auto" means one per GPU, or several if they fit by their plans.
+    - `runs`: finished runs to score on the same examples.
+    - `settings`: as in `train`, such as `steps`, `epochs` or `minutes`. `from_run` names one run or several, and adds
+      rows that are fine-tuned from them.
+    - `data`, `keep_data`, `log_to`: as in `train`.
 
-    `seeds`: training runs per model (3); `folds`: one run per fold instead.
-    `vary` tries settings with several values ({"model.heads": [1, 2, 4]}), `fractions` shares of the training data,
-    `sizes` models of these sizes, `ablate` the Transformer without each of its parts. `parameters`: each model is made
-    so wide that it has about this number. `cpu_seconds`: each model is trained for as many updates as one core makes in
-    this time, however busy the machine is. `on`: where jobs run: `local` (processes of this machine), `slurm` (with
-    options for `sbatch`) or `ray` (a cluster). `jobs`: training runs at once (one on this machine, else as many as
-    there is room for); "auto": one per GPU, or several if they fit by their plans. `runs`: finished runs to score on
-    the same examples. `settings` are those of `train`, such as `steps`, `epochs` or `minutes`; `from_run` names one run
-    or several, and adds rows that are fine-tuned from them. Jobs that are already in `out` do not run again. `data`,
-    `keep_data`, `log_to`: as in `train`.
+    Jobs that already have an outcome in `out` do not run again.
     """
     check_writable(out or RUNS)
     logger_names(log_to)  # refused before anything is made

@@ -48,7 +48,7 @@ class Job:
     def id(self) -> str:
         """Return a readable and unique name for the job's folder."""
         varied = [f"{key.split('.')[-1]}-{str(value).lower()}" for key, value in self.varied.items()]
-        begins = [self.begins[:8]] if self.begins else []  # other weights, another training run
+        begins = [self.begins[:8]] if self.begins else []  # with other initial weights, it is another training run
         words = "-".join([self.name.replace(":", "-").replace(" ", "-"), *varied, *begins])
         plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", words).strip("-.")
         if varied or plain != words:

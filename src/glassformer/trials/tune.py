@@ -78,16 +78,18 @@ def tune(
 ) -> "TuneResult":
     """Search for the best settings of a model, or of the best of several models.
 
-    `model` is a name or settings (`gf.LSTM(layers=2)`), or several of them (`"bag,cnn"`).
-
-    `settings` are those of `train`, and are not searched. `trials` is the
-    total number with those of earlier calls: the same call continues a search. `minutes` is for all trials together,
-    `trial_minutes` for each. `space` is a YAML file or a mapping (`{"model.width": [64, 128]}`) that replaces the
-    default space. `seeds`: a trial's score is the mean over this number of training runs; `folds`: the mean over folds,
-    which is more reliable with few rows. At the end, the best settings are trained again as a complete run, which is
-    scored on the test set, unless `final` is False. `jobs` processes work on the search ("auto": one per GPU), `on`
-    this machine (`local`), as Slurm jobs (`slurm`, with options for `sbatch`) or on a Ray cluster (`ray`). `data`,
-    `keep_data`, `log_to`: as in `train`.
+    - `model`: a name or settings (`gf.LSTM(layers=2)`), or several of them (`"bag,cnn"`).
+    - `settings`: fixed settings, as in `train`, which are not searched.
+    - `trials`: total number of trials, including earlier calls; the same call continues a search.
+    - `minutes`: time for all trials together. `trial_minutes`: time for each trial.
+    - `space`: a YAML file or a mapping (`{"model.width": [64, 128]}`) that replaces the default space.
+    - `seeds`: number of training runs whose mean is a trial's score. `folds`: use the mean over this number of folds,
+      which is more reliable with few rows.
+    - `final`: at the end, train the best settings again as a complete run, which is scored on the test set.
+    - `jobs`: number of processes that work on the search; "auto" means one per GPU.
+    - `on`: backend of these processes: this machine (`local`), Slurm jobs (`slurm`, with options for `sbatch`) or a
+      Ray cluster (`ray`).
+    - `data`, `keep_data`, `log_to`: as in `train`.
     """
     check_writable(out or RUNS)
     logger_names(log_to)  # refused before anything is made

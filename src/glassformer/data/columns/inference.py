@@ -199,7 +199,7 @@ class LabelledRows(NamedTuple):
 def labelled_rows(table: Table, columns: Columns, rows: Sequence[int], settings: DataSettings) -> LabelledRows:
     """Return the rows that have a label; raise `DataError` if none has one, or for a text where a number belongs."""
     assert columns.label is not None
-    if columns.label_kind == LABEL_SET:  # which may be empty
+    if columns.label_kind == LABEL_SET:  # an empty cell is a valid, empty set
         return LabelledRows(list(rows), sets_of(table, columns.label, rows, columns.separator), [])
     values = table.columns[require_column(table.name, columns.label, table.columns, "--label")]
     empty = [row for row in rows if lacks_label(values[row], columns.label_kind)]

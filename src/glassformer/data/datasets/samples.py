@@ -79,7 +79,7 @@ def _read(file: Path) -> str:
         with tokenize.open(file) as source:  # uses the encoding that the file declares
             return source.read()
     except (SyntaxError, UnicodeDecodeError, OSError):
-        return ""  # a file of another package; those of the library can all be read
+        return ""  # a file of another package; all files of the library can be read
 
 
 def _docstrings_of(source: str) -> Iterator[str]:

@@ -214,7 +214,7 @@ def keep(data: Any, verb: str) -> Any:
 
 @dataclass(frozen=True)
 class MemoryReader:
-    """Reads the data in memory for a run."""
+    """A reader of data in memory for a run."""
 
     verb: str
     """The verb, for messages."""

@@ -58,7 +58,7 @@ def read_arrays(path: Path) -> Pictures:
 
 @dataclass(frozen=True)
 class ArrayReader:
-    """Reads images in memory for a run."""
+    """A reader of images in memory for a run."""
 
     size: tuple[int, int]
     channels: int

@@ -147,7 +147,7 @@ def times_first_lines(path: Path, line: int) -> float:
 
 
 class HeldMemory:
-    """Counts the memory of texts, which can be far more than the size of their file, and enforces the limit."""
+    """Counter of the memory of texts, which can far exceed the size of their file; it enforces the limit."""
 
     def __init__(self, name: object, file_bytes: int = 0) -> None:
         self.name = name

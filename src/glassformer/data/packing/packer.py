@@ -139,7 +139,7 @@ def shard_count(part: TextPart) -> int:
 
 
 class Packing:
-    """Packs one part into shards."""
+    """The packing of one part into shards."""
 
     def __init__(self, part: TextPart, tokenizer: Tokenizer, folders: Sequence[Path], key: str) -> None:
         """Prepare to pack a part. `folders`: may hold shards; the one with the most free space gets the next shard."""

@@ -73,7 +73,7 @@ class Parallel(Protocol):
 
 
 class Replicated:
-    """Every process holds the whole model (DDP, or a single process)."""
+    """Distribution in which every process holds the whole model (DDP, or a single process)."""
 
     sharded = False
 

@@ -22,7 +22,7 @@ from glassformer.training.distributed.processes import Processes
 
 
 class ShardWriter:
-    """Writes the shards of one process, and on the first process completes the checkpoint."""
+    """Writer of the shards of one process; on the first process, it also completes the checkpoint."""
 
     def __init__(
         self,

@@ -29,7 +29,7 @@ from glassformer.training.update_rules import Muon, WeightGroup, orthogonalise
 
 
 class Sharded:
-    """Every process holds its rows of each weight.
+    """Distribution in which every process holds its rows of each weight.
 
     The trained model is a twin of `model`, which has values only inside `whole_weights`. Blocks of a Transformer are
     gathered one at a time, the other weights of the twin for a whole step.

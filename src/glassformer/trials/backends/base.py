@@ -71,7 +71,7 @@ class ProcessEnd:
 
 
 class ProcessWatcher(Protocol):
-    """Follows processes while a backend runs them."""
+    """Observer of the processes that a backend runs."""
 
     def prepare(self, specs: Sequence[ProcessSpec]) -> None:
         """Prepare for processes that are about to start."""
@@ -88,7 +88,7 @@ Handle = TypeVar("Handle")
 
 @dataclass(kw_only=True)
 class Backend(ABC, Generic[Handle]):
-    """Runs processes, each of which has a handle."""
+    """Base class of backends, which run processes with a handle each."""
 
     jobs: int | None = None
     """Number of processes at once; None: as many as there is room for."""

@@ -22,7 +22,7 @@ class _LocalProcess:
 
 @dataclass(kw_only=True)
 class Local(Backend[_LocalProcess]):
-    """Runs processes with an equal share of the cores, and with one GPU each if there are GPUs."""
+    """Backend on this machine: processes have equal shares of the cores, and one GPU each if there are GPUs."""
 
     jobs: int | None = 1
     threads: int | None = None

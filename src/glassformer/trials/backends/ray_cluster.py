@@ -39,7 +39,7 @@ class _RayTask(NamedTuple):
 
 @dataclass(kw_only=True)
 class RayCluster(Backend[_RayTask]):
-    """Runs each process as a task of Ray with a core per thread, and with a GPU or its planned share of one."""
+    """Backend with a Ray task per process, which has a core per thread, and a GPU or its planned share of one."""
 
     plan: PlanNeeds | None = None
     """Plans the GPU memory of processes that may share a GPU."""

@@ -50,7 +50,7 @@ class _SlurmJob:
 
 @dataclass(kw_only=True)
 class Slurm(Backend[_SlurmJob]):
-    """Runs each process as a Slurm job."""
+    """Backend with a Slurm job per process."""
 
     folder: Path
     name: str

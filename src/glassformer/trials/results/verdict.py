@@ -50,7 +50,7 @@ def _competition(rows: Sequence[Row], mode: str) -> Verdict:
         larger = _gains(rows, SIZE) if mode == SIZES else ()
         return replace(verdict, words=[*larger, *verdict.words, *_finetuning(rows)])
     competing = with_all_data(rows)
-    renamed = [replace(row, varied={}) for row in competing]  # here only their names differ
+    renamed = [replace(row, varied={}) for row in competing]  # with equal shares of data, only their names differ
     verdict = _compared_models(renamed)
     recommended = None if verdict.recommended is None else competing[renamed.index(verdict.recommended)]
     words = [*_gains(rows, FRACTION), *verdict.words, *_finetuning(in_order(rows, mode))]

@@ -27,7 +27,7 @@ class _Measured(Exception):
 
 @dataclass
 class _Meter:
-    """Counts updates and the CPU seconds of this process."""
+    """Listener that counts updates and the CPU seconds of this process."""
 
     budget: float
     began: float = 0.0

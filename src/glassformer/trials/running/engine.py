@@ -83,7 +83,7 @@ class _JobProgress:
 
 @dataclass(kw_only=True)
 class Engine:
-    """Runs jobs on a backend; a job without an outcome is restarted as often as the backend allows."""
+    """The jobs of a comparison on a backend, which restarts a job without an outcome a limited number of times."""
 
     folder: Folder
     part: str

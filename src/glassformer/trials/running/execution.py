@@ -94,7 +94,7 @@ def _status(run: Run) -> str:
 
 @dataclass
 class _Progress:
-    """Passes on events of training, not too often, and measures its memory."""
+    """Listener that passes on events of training at intervals and measures its memory."""
 
     tell: Tell
     last: float = 0.0

@@ -64,9 +64,9 @@ def _work(folder: Path) -> int:
     except Exception as error:
         traceback.print_exc()
         outcome = Outcome(job=job, error=_why_failed(error, folder))
-    if outcome is None:  # stopped; its run can continue
+    if outcome is None:  # the job was stopped; its run can be resumed
         return STOPPED
-    if not outcome.threads:  # training records its own
+    if not outcome.threads:  # training runs record the number themselves
         threads = os.environ.get("OMP_NUM_THREADS", "")
         outcome = replace(outcome, threads=int(threads) if threads.isdecimal() else 0)
     outcome.write(folder / OUTCOME)

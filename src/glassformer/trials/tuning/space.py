@@ -291,7 +291,7 @@ def _tokens(config: Config, characters: int | None) -> Candidates:
     subwords = has_decoder(config.task) and config.tokenizer.kind == "bpe"
     words = (
         labels_examples(config.task) and config.data.kind in KINDS_WITH_WORDS
-    )  # a language model's loss is that of a token
+    )  # a language model's loss is per token, so another tokenizer would change its meaning
     bag = words and config.model.encoder == "bag"
     spelled = {"tokenizer.kind": ("char",)}
     return [

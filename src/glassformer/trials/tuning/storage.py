@@ -374,6 +374,8 @@ def give_up(study: "optuna.Study", number: int, *, retry: bool) -> bool:
     start = {START: trial.user_attrs[START]} if START in trial.user_attrs else {}
     retries = int(trial.user_attrs.get(RETRIES, 0))
     if (retry or start) and retries < MAX_RETRIES:
-        drawn = trial.params if SETTINGS in trial.user_attrs else {}  # else all are drawn again, with the same result
+        drawn = (
+            trial.params if SETTINGS in trial.user_attrs else {}
+        )  # otherwise all are drawn again, with the same result
         _enqueue(study, {**trial.user_attrs.get(FIXED, {}), **drawn}, {RETRIES: retries + retry, **start})
     return True

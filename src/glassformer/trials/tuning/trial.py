@@ -71,7 +71,7 @@ def run_trial(
 
 @dataclass
 class Watch:
-    """Listens to a training run: reports each validation to the study, and prunes the trial if it falls behind."""
+    """Listener that reports each validation to the study, and prunes the trial if it falls behind."""
 
     trial: "optuna.Trial"
     search: Search
