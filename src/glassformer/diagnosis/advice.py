@@ -53,7 +53,7 @@ def finding(
 
 @dataclass(frozen=True)
 class Advice:
-    """Remedies for a run with these settings: flags with values, or None if there is nothing to change."""
+    """Remedies for a run with these settings: flags with values, or None if no change would help."""
 
     config: Config
     new: Sequence[str] = ()

@@ -67,7 +67,7 @@ class TrainingProgress:
 
 
 def warn_of(event: Event) -> None:
-    """Issue a Python warning for a `Failed` event; ignore other events. The default listener in Python."""
+    """Issue a Python warning for a `Failed` event; ignore other events. The default listener outside of notebooks."""
     if isinstance(event, Failed):
         warn(event.text)
 

@@ -45,7 +45,7 @@ class Validator:
     def fit_sample(self) -> float:
         """Choose the share of the validation set that fits into the minutes; return the seconds that this took.
 
-        Later validations use the same share, so that this returns 0.
+        Return 0 if there is no budget of minutes, or if the share was chosen already: all validations use the same one.
         """
         context, task, clock = self.context, self.task, self.context.options.clock
         progress, budget, began = context.progress, context.budget, clock()
