@@ -236,7 +236,7 @@ def test_workers_of_ray_that_are_lost_end_in_the_same_table(ray: Any, local: dic
     compare(DATA, out=out, on="ray", listen=disturb, say=said.append, **LONG)
     assert disturb.doers == {}
     assert table_of(out) == local
-    assert [line for line in said if line.startswith("rnn-0: Ray lost its worker") and line.endswith("started again")]
+    assert [line for line in said if line.startswith("rnn-0: Ray lost its worker") and line.endswith("it is restarted")]
     assert [line for line in said if line.startswith("rnn-1: it was killed by the system")]
     assert ray.is_initialized()  # who had it before keeps it
 

@@ -34,7 +34,7 @@ RUN_METAVARS = ("RUN", "RUN2", "RUNS", "WHERE")
 
 
 def run(argv: list[str]) -> None:
-    """Print the script of a shell. The scripts call `completion words -- WORD …` to list candidates for the last word."""
+    """Print the script of a shell; the script calls `words -- WORD …` for the candidates of the last word."""
     if argv[:2] == ["words", "--"]:
         print(*candidates(argv[2:] or [""]), sep="\n")
         return

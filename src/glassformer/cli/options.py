@@ -226,7 +226,7 @@ class Parser(argparse.ArgumentParser):
         return isinstance(action, argparse._StoreAction) and action.nargs is None
 
     def _with_truths(self, argv: list[str]) -> list[str]:
-        """Add `=true` to flags without a value, so that argparse does not take the next word, such as DATA, as their value."""
+        """Add `=true` to flags without a value, so that argparse does not read the next word as their value."""
         alone = {name for action in self._actions if action.const == TRUE for name in action.option_strings}
         return [
             f"{word}={TRUE}" if word in alone and str(after).lower() not in TRUTHS else word

@@ -1,4 +1,4 @@
-"""The commands `glassformer predict`, `embed` and `translate`, which read texts, a file of rows, or a folder of files."""
+"""The commands `predict`, `embed` and `translate`, which read texts, a file of rows, or a folder of files."""
 
 import argparse
 import os

@@ -99,7 +99,7 @@ def console(*, stderr: bool = False) -> "Console":
             self._file = new
 
         def on_broken_pipe(self) -> None:
-            """Handle a closed pipe: end the verb if stdout is closed, but continue without messages if stderr is closed."""
+            """Handle a closed pipe: end the verb for stdout, continue without messages for stderr."""
             if not stderr:
                 raise BrokenPipeError
             mute(sys.stderr)

@@ -183,7 +183,7 @@ class Manifest:
         self._write()
 
     def find(self, part: str, read: Path, output: str) -> PartEntry | None:
-        """Return the entry of a finished part of any shard; None if its input or output has changed, or if it is not finished."""
+        """Return the entry of a finished part of any shard; None if it is unfinished or its files have changed."""
         entries = [*filter(None, [self.entries.get(part)]), *self.others.get(part, ())]
         entries = [entry for entry in entries if entry.output == output]
         for entry in entries:
