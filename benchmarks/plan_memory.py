@@ -33,9 +33,9 @@ def main():
     for name, (data, settings) in CASES.items():
         if sys.argv[1:] and name not in sys.argv[1:]:
             continue
-        planned = from_data(flatten({"data.path": data, **settings}), None, lambda text: None, gpus=None)
+        planned = from_data(flatten({"data.path": data, **settings}), None, gpus=None)
         task, training = planned.task, planned.config.training
-        model = planned.model(lambda text: None)
+        model = planned.model()
         find = measure_step_memory if has_recurrent_layers(model) else step_memory
         piece = planned.rows(-(-planned.batch // training.accumulation_steps))
         build = partial(planned.build, planned.config)

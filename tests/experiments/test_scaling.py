@@ -110,7 +110,7 @@ def test_every_part_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(variants, "DATA", "copy:rows=400")
     monkeypatch.setattr(variants, "ROWS", 80)
     monkeypatch.setattr(cost, "FURTHEST", 32)
-    monkeypatch.setattr(cost, "LONGEST_STEP", math.inf)
+    monkeypatch.setattr(cost, "MAX_STEP_SECONDS", math.inf)
     found = scaling(models=["lstm", "transformer"], lengths=(4, 8), width=16, layers=1, minutes=0.03, seed=3)
     assert list(found.parts) == list(PARTS)
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
