@@ -181,7 +181,7 @@ def test_it_is_validated_heard_and_kept() -> None:
         if isinstance(event, Validated):
             heard[event.step] = weights_of(model)
 
-    training.listen = training.trainer.validator.listen = listen
+    training.listen = listen
     training.run()
     assert len(training.kept.bests) > 1
     twin = linear()

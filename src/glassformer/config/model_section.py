@@ -110,7 +110,7 @@ class ModelSettings(OpenSettings, Fallbacks):
     """Settings of a model; the encoder's name selects the class."""
 
     section: ClassVar[str] = "model"
-    encoder: str = setting("transformer")
+    encoder: str = setting(default="transformer")
     """choose the sequence model"""
 
     def __str__(self) -> str:
@@ -126,29 +126,29 @@ class ModelSettings(OpenSettings, Fallbacks):
 class ContextSettings(ModelSettings):
     """Settings of models that read tokens, registered models included."""
 
-    context: int = open_setting(128, least=1)
+    context: int = open_setting(default=128, least=1)
     """read at most N tokens at once; longer labelled texts are cut"""
 
 
 class WordSettings(ContextSettings):
     """Settings of models that read words."""
 
-    word_dropout: float = open_setting(0.2, least=0.0, most=0.95)
+    word_dropout: float = open_setting(default=0.2, least=0.0, most=0.95)
     """drop this fraction of the words during training"""
 
 
 class HeadSettings(ModelSettings):
     """Settings of models with a multilayer perceptron as head."""
 
-    dropout: float = open_setting(0.0, least=0.0, most=0.95)
+    dropout: float = open_setting(default=0.0, least=0.0, most=0.95)
     """set the dropout rate"""
-    head_layers: int = open_setting(0, least=0, most=2)
+    head_layers: int = open_setting(default=0, least=0, most=2)
     """use this many hidden layers in the head; 0: a linear head"""
-    head_hidden: int = open_setting(None, least=1)
+    head_hidden: int = open_setting(default=None, least=1)
     """set the width of the head's hidden layers; unset: 128, or width for tanh"""
-    head_activation: str = open_setting("relu", choices=("relu", "tanh", "gelu", "sigmoid"))
+    head_activation: str = open_setting(default="relu", choices=("relu", "tanh", "gelu", "sigmoid"))
     """choose the non-linearity of the head's hidden layers; BERT uses tanh"""
-    head_bias: bool | None = open_setting(None)
+    head_bias: bool | None = open_setting(default=None)
     """add biases to the head and its hidden layers; unset: yes for labels, no for tokens"""
 
     def derived(self) -> dict[str, Any]:
@@ -159,44 +159,44 @@ class HeadSettings(ModelSettings):
 class SequenceSettings(HeadSettings, WordSettings):
     """Settings that all encoders of sequences share: width, embedding, pooling, and the decoder of a translator."""
 
-    size: str | None = open_setting(None, choices=tuple(SIZES))
+    size: str | None = open_setting(default=None, choices=tuple(SIZES))
     """set layers, heads and width by name; unset: tiny, or smaller for labels"""
-    width: int = open_setting(128, least=1)
+    width: int = open_setting(default=128, least=1)
     """set the width of the token vectors between the layers"""
-    embed: str = open_setting("vectors", choices=("vectors", "onehot"))
+    embed: str = open_setting(default="vectors", choices=("vectors", "onehot"))
     """represent tokens as learned vectors or as one-hot vectors"""
-    embed_width: int | None = open_setting(None, least=1)
+    embed_width: int | None = open_setting(default=None, least=1)
     """set the width of the word vectors; a linear map follows if it differs from width; unset: width"""
-    vectors: str | None = open_setting(None)
+    vectors: str | None = open_setting(default=None)
     """initialise the word vectors from this file (GloVe or word2vec text format)"""
-    vectors_frozen: bool = open_setting(False)
+    vectors_frozen: bool = open_setting(default=False)
     """keep the initial word vectors fixed during training"""
-    tied: bool = open_setting(None)
+    tied: bool = open_setting(default=None)
     """share the weights of the head and the word vectors; unset: yes, except for one-hot vectors"""
-    vocab: int | None = open_setting(None, least=1)
+    vocab: int | None = open_setting(default=None, least=1)
     """set the number of rows of the word vectors; unset: the size of the vocabulary"""
-    pool: str = open_setting("max", choices=POOLS)
+    pool: str = open_setting(default="max", choices=POOLS)
     """choose how the vectors of a text are pooled into one"""
-    causal: bool = open_setting(False)
+    causal: bool = open_setting(default=False)
     """labels: let each token see only earlier tokens, as in a language model"""
-    unit: bool = open_setting(False)
+    unit: bool = open_setting(default=False)
     """scale the vector of a text to length 1"""
-    decoder: str | None = open_setting(None, choices=DECODERS)
+    decoder: str | None = open_setting(default=None, choices=DECODERS)
     """choose the decoder of a translator; unset: like the encoder, if possible"""
-    decoder_layers: int = open_setting(None, least=1)
+    decoder_layers: int = open_setting(default=None, least=1)
     """stack this many layers in the decoder; unset: layers"""
-    attention: str = open_setting("additive", choices=(*ATTENTIONS, LAYERWISE))
+    attention: str = open_setting(default="additive", choices=(*ATTENTIONS, LAYERWISE))
     """choose how a recurrent decoder attends to the source; none: it reads only the last state of the encoder;
     layerwise: block ℓ of a Transformer decoder attends to encoder layer ℓ instead of the last layer"""
-    input_feeding: bool = open_setting(False)
+    input_feeding: bool = open_setting(default=False)
     """feed the last attention output back into a recurrent decoder"""
-    shared: bool | None = open_setting(None)
+    shared: bool | None = open_setting(default=None)
     """share word vectors between source and target; unset: if they share a tokenizer"""
-    decoder_from: str | None = open_setting(None)
+    decoder_from: str | None = open_setting(default=None)
     """translation: initialise the decoder from this language model"""
-    from_run: str | None = open_setting(None)
+    from_run: str | None = open_setting(default=None)
     """fine-tune: start from the body and the tokenizer of this run"""
-    head_transform: bool = open_setting(False)
+    head_transform: bool = open_setting(default=False)
     """put a linear map, a non-linearity and a norm before the head of a masked model"""
     decoder_settings: "LayerSettings | None" = None
     """The settings of a decoder that is of another kind than the encoder."""
@@ -235,9 +235,9 @@ class SequenceSettings(HeadSettings, WordSettings):
 class LayerSettings(SequenceSettings):
     """Settings of encoders with several layers."""
 
-    layers: int = open_setting(4, least=1)
+    layers: int = open_setting(default=4, least=1)
     """stack this many blocks of a Transformer, or layers of another model"""
-    bias: bool | Literal["single"] = open_setting(False, choices=("true", "false", SINGLE_BIAS))
+    bias: bool | Literal["single"] = open_setting(default=False, choices=("true", "false", SINGLE_BIAS))
     """add biases to linear maps and norms; single: one bias per recurrent layer instead of one for each of its
     two matrices"""
 
@@ -251,14 +251,14 @@ class LayerSettings(SequenceSettings):
 class ActivationSettings(LayerSettings):
     """Settings of layers with a non-linearity of choice."""
 
-    activation: str = open_setting("swiglu", choices=ACTIVATIONS)
+    activation: str = open_setting(default="swiglu", choices=ACTIVATIONS)
     """choose the non-linearity of the feed-forward part"""
 
 
 class FeedForwardSettings(ActivationSettings):
     """Settings of a feed-forward part."""
 
-    hidden: int = open_setting(None, least=1)
+    hidden: int = open_setting(default=None, least=1)
     """set the inner width of the feed-forward part; unset: 4 × width, or 8/3 × width for swiglu"""
 
     def derived(self) -> dict[str, Any]:
@@ -270,58 +270,58 @@ class FeedForwardSettings(ActivationSettings):
 class ResidualSettings(ModelSettings):
     """Settings of layers with a norm and residual connections."""
 
-    norm: str = open_setting("rms", choices=NORMS)
+    norm: str = open_setting(default="rms", choices=NORMS)
     """choose the normalisation"""
-    residual: bool = open_setting(True)
+    residual: bool = open_setting(default=True)
     """use residual connections: add the input of each part to its output"""
 
 
 class RecurrentSettings(LayerSettings):
     """Settings of recurrent encoders and decoders."""
 
-    bidirectional: bool = open_setting(False)
+    bidirectional: bool = open_setting(default=False)
     """read in both directions (never in a language model)"""
-    initial: bool = open_setting(True)
+    initial: bool = open_setting(default=True)
     """learn the initial state h0; false: start from zeros"""
 
 
 class Linear(ModelSettings):
     """A linear map of a table's columns or an image's pixels."""
 
-    encoder: str = setting("linear")
+    encoder: str = setting(default="linear")
 
 
 class MLP(HeadSettings):
     """A multilayer perceptron on a table's columns or an image's pixels."""
 
-    encoder: str = setting("mlp")
+    encoder: str = setting(default="mlp")
 
 
 class Bag(HeadSettings, WordSettings):
     """A bag of words: counts or TF-IDF, and a linear map or MLP."""
 
-    encoder: str = setting("bag")
-    weighting: str = open_setting("tfidf", choices=("tfidf", "counts"))
+    encoder: str = setting(default="bag")
+    weighting: str = open_setting(default="tfidf", choices=("tfidf", "counts"))
     """weight the words of the bag by TF-IDF, or count them"""
-    ngrams: int = open_setting(1, least=1, most=8)
+    ngrams: int = open_setting(default=1, least=1, most=8)
     """count n-grams of up to N tokens in the bag"""
-    words: int = open_setting(0, least=0, most=5)
+    words: int = open_setting(default=0, least=0, most=5)
     """count word n-grams of up to N words too, in a bag of characters"""
-    buckets: int = open_setting(2**18, least=1)
+    buckets: int = open_setting(default=2**18, least=1)
     """hash the n-grams of the bag to this many columns"""
 
 
 class Average(SequenceSettings):
     """The average of the word vectors, and an MLP."""
 
-    encoder: str = setting("average")
+    encoder: str = setting(default="average")
 
 
 class Window(FeedForwardSettings):
     """An MLP over the last few tokens."""
 
-    encoder: str = setting("window")
-    window: int = open_setting(16, least=1)
+    encoder: str = setting(default="window")
+    window: int = open_setting(default=16, least=1)
     """read this many tokens in the window model"""
 
     def check(self) -> None:
@@ -332,14 +332,14 @@ class Window(FeedForwardSettings):
 class CNN(ResidualSettings, ActivationSettings):
     """Stacked convolutions over tokens or pixels."""
 
-    encoder: str = setting("cnn")
-    kernel: int = open_setting(4, least=1)
+    encoder: str = setting(default="cnn")
+    kernel: int = open_setting(default=4, least=1)
     """set the kernel size of a convolution: tokens, or the side of a square of pixels"""
-    stride: int = open_setting(1, least=1)
+    stride: int = open_setting(default=1, least=1)
     """move the convolution over an image by this many pixels"""
-    padding: int | None = open_setting(None, least=0)
+    padding: int | None = open_setting(default=None, least=0)
     """pad images with this many zeros on each side; unset: enough to keep the size at stride 1"""
-    dilation: int = open_setting(2, least=1)
+    dilation: int = open_setting(default=2, least=1)
     """multiply the dilation of the convolution by this from layer to layer"""
 
     def check(self) -> None:
@@ -350,16 +350,16 @@ class CNN(ResidualSettings, ActivationSettings):
 class RNN(RecurrentSettings):
     """Elman's recurrent network."""
 
-    encoder: str = setting("rnn")
-    nonlinearity: str = open_setting("tanh", choices=("tanh", "relu"))
+    encoder: str = setting(default="rnn")
+    nonlinearity: str = open_setting(default="tanh", choices=("tanh", "relu"))
     """choose the non-linearity of the Elman network"""
 
 
 class LSTM(RecurrentSettings):
     """Long short-term memory."""
 
-    encoder: str = setting("lstm")
-    cells: int | None = open_setting(None, least=1)
+    encoder: str = setting(default="lstm")
+    cells: int | None = open_setting(default=None, least=1)
     """set the width of an LSTM's cell if it is larger than the width of its output"""
 
     def check(self) -> None:
@@ -371,56 +371,56 @@ class LSTM(RecurrentSettings):
 class GRU(RecurrentSettings):
     """Gated recurrent units."""
 
-    encoder: str = setting("gru")
+    encoder: str = setting(default="gru")
 
 
 class Transformer(ResidualSettings, FeedForwardSettings):
     """Attention and feed-forward blocks."""
 
-    encoder: str = setting("transformer")
-    style: str | None = open_setting(None, choices=tuple(STYLES))
+    encoder: str = setting(default="transformer")
+    style: str | None = open_setting(default=None, choices=tuple(STYLES))
     """set the parts of the Transformer by name; unset: the parts that train best"""
-    heads: int = open_setting(4, least=1)
+    heads: int = open_setting(default=4, least=1)
     """use this many attention heads"""
-    head_width: int = open_setting(None, least=1)
+    head_width: int = open_setting(default=None, least=1)
     """set the width of each head; unset: width / heads"""
-    kv_heads: int = open_setting(None, least=1)
+    kv_heads: int = open_setting(default=None, least=1)
     """use this many key and value heads, each shared by a group of query heads; unset: heads"""
-    feed_layers: int = open_setting(2, least=1, most=2)
+    feed_layers: int = open_setting(default=2, least=1, most=2)
     """use this many layers in the feed-forward part"""
-    feed_forward: bool = open_setting(True)
+    feed_forward: bool = open_setting(default=True)
     """include a feed-forward part in each block"""
-    positions: str = open_setting("rotary", choices=POSITIONS)
+    positions: str = open_setting(default="rotary", choices=POSITIONS)
     """choose the position encoding"""
-    rotary_base: float = open_setting(10_000.0, least=1.0)
+    rotary_base: float = open_setting(default=10_000.0, least=1.0)
     """set the slowest wavelength of rotary positions, divided by 2π"""
-    rotary_scaling: str | None = open_setting(None)
+    rotary_scaling: str | None = open_setting(default=None)
     """slow rotary positions down for longer texts: linear:FACTOR or llama3:FACTOR:LOW:HIGH:CONTEXT"""
-    norm_order: str = open_setting("pre", choices=("pre", "post"))
+    norm_order: str = open_setting(default="pre", choices=("pre", "post"))
     """normalise before each part (pre) or after the residual sum (post)"""
-    norm_eps: float | None = open_setting(None, least=0.0, most=1.0)
+    norm_eps: float | None = open_setting(default=None, least=0.0, most=1.0)
     """add this to the variance when normalising; unset: 1e-5, for rms 1e-6"""
-    embed_norm: bool = open_setting(False)
+    embed_norm: bool = open_setting(default=False)
     """also normalise the input of the first block, as BERT does"""
-    attention_bias: bool = open_setting(None)
+    attention_bias: bool = open_setting(default=None)
     """add biases to the linear maps of attention; unset: like bias"""
-    feed_bias: bool = open_setting(None)
+    feed_bias: bool = open_setting(default=None)
     """add biases to the feed-forward part; unset: like bias"""
-    scores: str = open_setting("query-key", choices=SCORES)
+    scores: str = open_setting(default="query-key", choices=SCORES)
     """choose the attention score function"""
-    scale: bool = open_setting(True)
+    scale: bool = open_setting(default=True)
     """divide attention scores by √(head width)"""
-    causal_mask: bool = open_setting(True)
+    causal_mask: bool = open_setting(default=True)
     """hide later tokens from a language model (causal attention); false lets it read the answer"""
-    output_projection: bool = open_setting(True)
+    output_projection: bool = open_setting(default=True)
     """end attention with the output projection W^O"""
-    qk_norm: bool = open_setting(None)
+    qk_norm: bool = open_setting(default=None)
     """normalise the queries and keys of each head; unset: only with scores query-key"""
-    embed_scale: bool = open_setting(False)
+    embed_scale: bool = open_setting(default=False)
     """multiply word vectors by √width, as the Transformer of 2017 does"""
-    initialisation: str = open_setting("zero", choices=("zero", "gpt2", "xavier"))
+    initialisation: str = open_setting(default="zero", choices=("zero", "gpt2", "xavier"))
     """choose how weights are initialised"""
-    patch: int = open_setting(4, least=1)
+    patch: int = open_setting(default=4, least=1)
     """cut images into square patches with this side, for a Transformer"""
 
     def derived(self) -> dict[str, Any]:

@@ -40,93 +40,93 @@ class TrainingSettings(OpenSettings):
     """Settings of training, public as `gf.Training`."""
 
     section: ClassVar[str] = "training"
-    steps: int | None = open_setting(None, least=1)
+    steps: int | None = open_setting(default=None, least=1)
     """train for N updates; unset, without epochs and minutes: 2000, or 2 to 10 epochs for labels"""
-    epochs: float | None = open_setting(None, least=1e-9)
+    epochs: float | None = open_setting(default=None, least=1e-9)
     """train for N passes over the data"""
-    minutes: float | None = open_setting(None, least=1e-9)
+    minutes: float | None = open_setting(default=None, least=1e-9)
     """finish the whole command, from reading to the report, within this many minutes"""
-    batch_size: int = open_setting(16, least=1)
+    batch_size: int = open_setting(default=16, least=1)
     """use this many sequences per update, over all processes"""
-    batch_tokens: int | None = open_setting(None, least=2)
+    batch_tokens: int | None = open_setting(default=None, least=2)
     """translation: use this many source and target tokens per update, padding included, over all processes"""
-    targets: str = open_setting("every", choices=("every", "last"))
+    targets: str = open_setting(default="every", choices=("every", "last"))
     """language models: predict the next token after every token of a window, or only after the last one"""
-    mask_rate: float = open_setting(0.15, least=0.01, most=0.9)
+    mask_rate: float = open_setting(default=0.15, least=0.01, most=0.9)
     """masked models: predict this fraction of the tokens (80 % of them masked, 10 % replaced)"""
-    whole_words: bool = open_setting(False)
+    whole_words: bool = open_setting(default=False)
     """masked models: mask whole words"""
-    last_blocks: int | None = open_setting(None, least=0)
+    last_blocks: int | None = open_setting(default=None, least=0)
     """with --from: train the head and the last N blocks; 0: only the head, on features computed once"""
-    layer_decay: float = open_setting(1.0, least=TINY, most=1.0)
+    layer_decay: float = open_setting(default=1.0, least=TINY, most=1.0)
     """with --from: multiply the learning rate by this from each block to the block below"""
-    accumulation_steps: int = open_setting(1, least=1)
+    accumulation_steps: int = open_setting(default=1, least=1)
     """accumulate gradients over N parts of each batch: less memory, the same update"""
-    parallel: str = open_setting("auto", choices=("auto", "ddp", "fsdp"))
+    parallel: str = open_setting(default="auto", choices=("auto", "ddp", "fsdp"))
     """with several processes: replicate the model (ddp) or shard it (fsdp); auto: ddp if it fits"""
-    recompute: bool = open_setting(False)
+    recompute: bool = open_setting(default=False)
     """Transformers: recompute each block in the backward pass (activation checkpointing) to save memory"""
-    optimizer: str = open_setting("muon", choices=("muon", "adamw", "momentum", "sgd"))
+    optimizer: str = open_setting(default="muon", choices=("muon", "adamw", "momentum", "sgd"))
     """update rule"""
-    lr: float | None = open_setting(None, least=0.0)
+    lr: float | None = open_setting(default=None, least=0.0)
     """set the learning rate; unset: the default of the optimiser"""
-    momentum: float = open_setting(0.9, least=0.0, most=0.99999)
+    momentum: float = open_setting(default=0.9, least=0.0, most=0.99999)
     """set the momentum of `momentum`; Muon always uses 0.95"""
-    beta1: float = open_setting(0.9, least=0.0, most=0.99999)
+    beta1: float = open_setting(default=0.9, least=0.0, most=0.99999)
     """set Adam's decay rate of the gradient average"""
-    beta2: float = open_setting(0.99, least=0.0, most=0.99999)
+    beta2: float = open_setting(default=0.99, least=0.0, most=0.99999)
     """set Adam's decay rate of the squared-gradient average"""
-    weight_decay: float = open_setting(0.1, least=0.0)
+    weight_decay: float = open_setting(default=0.1, least=0.0)
     """set the decoupled weight decay of matrices (not of vectors, norms and embeddings)"""
-    l2: float = open_setting(0.0, least=0.0)
+    l2: float = open_setting(default=0.0, least=0.0)
     """add l2 · ‖w‖² of the same matrices to the loss"""
-    loss: str | None = open_setting(None, choices=("softmax", "logistic", "squared"))
+    loss: str | None = open_setting(default=None, choices=("softmax", "logistic", "squared"))
     """choose the loss; unset: logistic for two classes, softmax for more, squared for numbers"""
-    class_weights: str | None = open_setting(None)
+    class_weights: str | None = open_setting(default=None)
     """weight classes in the loss: balanced, or a weight per class, such as spam=5,ham=1; unset: equal weights"""
-    label_smoothing: float = open_setting(0.0, least=0.0, most=0.99)
+    label_smoothing: float = open_setting(default=0.0, least=0.0, most=0.99)
     """set the label smoothing: probability shared among all tokens or classes"""
-    grad_clip: float | None = open_setting(1.0, least=1e-9)
+    grad_clip: float | None = open_setting(default=1.0, least=1e-9)
     """clip gradients to this norm; none: no clipping"""
-    schedule: str = open_setting("cosine", choices=("cosine", "inverse-sqrt", "constant"))
+    schedule: str = open_setting(default="cosine", choices=("cosine", "inverse-sqrt", "constant"))
     """choose the learning-rate schedule"""
-    schedule_steps: int | None = open_setting(None, least=1)
+    schedule_steps: int | None = open_setting(default=None, least=1)
     """plan the learning-rate schedule for N updates; unset: the length of the run"""
-    warmup: int = open_setting(100, least=0)
+    warmup: int = open_setting(default=100, least=0)
     """increase the learning rate over the first N updates (at most a tenth of the run)"""
-    lr_floor: float = open_setting(0.1, least=0.0, most=1.0)
+    lr_floor: float = open_setting(default=0.1, least=0.0, most=1.0)
     """end the cosine schedule at this fraction of the learning rate"""
-    seed: int = open_setting(0, least=0, most=2**62)
+    seed: int = open_setting(default=0, least=0, most=2**62)
     """seed the initial weights, the order of the data and dropout"""
-    device: str = open_setting("auto")
+    device: str = open_setting(default="auto")
     """run on this device: auto, cpu, cuda, cuda:1, mps"""
-    precision: str = open_setting("auto", choices=("auto", "fp32", "bf16", "fp16"))
+    precision: str = open_setting(default="auto", choices=("auto", "fp32", "bf16", "fp16"))
     """choose the precision of training; auto: bf16 on a GPU that supports it"""
-    compile: str = open_setting("auto", choices=("auto", "on", "tuned", "off"))
+    compile: str = open_setting(default="auto", choices=("auto", "on", "tuned", "off"))
     """use torch.compile; auto: on CUDA, if the run is long enough"""
-    threads: int | None = open_setting(None, least=1)
+    threads: int | None = open_setting(default=None, least=1)
     """CPU threads; unset: torch's choice; kept on resuming"""
-    average: int | None = open_setting(None, least=2)
+    average: int | None = open_setting(default=None, least=2)
     """use the average of the weights over about the last N updates; unset: no averaging"""
-    validate_every: int | None = open_setting(None, least=1)
+    validate_every: int | None = open_setting(default=None, least=1)
     """validate every N updates; unset: ten times per run, more often with --minutes"""
-    validation_tokens: int = open_setting(200_000, least=1)
+    validation_tokens: int = open_setting(default=200_000, least=1)
     """validate on at most N tokens during training (the last validation uses the whole set)"""
-    choose_by: str = open_setting("accuracy", choices=("accuracy", "macro_f1", "average_precision", "loss"))
+    choose_by: str = open_setting(default="accuracy", choices=("accuracy", "macro_f1", "average_precision", "loss"))
     """classifiers: choose the best weights, trials and models by this validation metric; average_precision (two
     classes only) is that of the rarer class"""
-    keep: str = open_setting("best", choices=("best", "last"))
+    keep: str = open_setting(default="best", choices=("best", "last"))
     """keep the weights with the best validation score, or the last weights"""
-    patience: int | None = open_setting(None, least=1)
+    patience: int | None = open_setting(default=None, least=1)
     """stop after N validations without improvement; unset: with --minutes, when training has converged or
     overfits"""
-    checkpoint_every: int | None = open_setting(None, least=1)
+    checkpoint_every: int | None = open_setting(default=None, least=1)
     """write a checkpoint every N updates, in addition to those at validations"""
-    checkpoints: int = open_setting(2, least=1)
+    checkpoints: int = open_setting(default=2, least=1)
     """keep the N newest checkpoints for resuming"""
-    keep_checkpoints: bool = open_setting(False)
+    keep_checkpoints: bool = open_setting(default=False)
     """also keep the weights of about two dozen updates (0, 1, 2, 4, 8, …), to watch the model learn"""
-    samples: bool = open_setting(True)
+    samples: bool = open_setting(default=True)
     """print a sample at each validation"""
 
     @property
