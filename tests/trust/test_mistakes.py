@@ -178,7 +178,7 @@ MISTAKES: dict[str, str] = {
     "tune two.csv --trials 0": "",
     "tune two.csv --space nothing.yaml": "",
     "plan two.csv --gpus 0": "must be above 0",
-    "plan two.csv --tokens 1e9": "give one",
+    "plan two.csv --training-tokens 1e9": "give one",
     "plan": "DATA is missing",
     "doctor nothing": "no run at nothing",
     "check run --only nothing": "",
