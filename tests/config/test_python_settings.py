@@ -137,3 +137,10 @@ def test_an_encoder_with_settings_of_its_own(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(SettingError, match=r"model\.decay_rate is not used by lstm; it belongs to averages"):
         resolve({}, {"model": "lstm", "model.decay_rate": 0.5})
     help_texts.cache_clear()
+
+
+def test_a_class_has_one_encoder() -> None:
+    assert gf.LSTM(encoder="lstm") == gf.LSTM()
+    for other in ("gru", "transformer"):
+        with pytest.raises(SettingError, match=r"^gf\.LSTM has no other encoder: use gf\.\w+ instead of encoder="):
+            gf.LSTM(encoder=other)

@@ -41,6 +41,8 @@ def serve_until_stopped(options: argparse.Namespace, told: str, *, browser: bool
         signal.signal(one, lambda number, frame: stopped.set())
     serving = serve(*options.runs, api_key=key_of(options.api_key_file), **arguments_of(options, serve))
     print(told.format(url=serving.url, page=serving.page), flush=True)
+    if options.no_auth:
+        say(f"no key is needed: everyone who can reach {options.host} can use this server")
     if browser:
         webbrowser.open(serving.page)
     while not stopped.wait(WAKE_SECONDS):

@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from contextvars import Context, ContextVar, copy_context
+from contextvars import ContextVar
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -45,15 +45,16 @@ def listening(listener: Say | None) -> Iterator[None]:
 
 def keep_listener(items: Iterable[Item]) -> Iterator[Item]:
     """Return an iterator whose messages go to the present listener, also if another thread iterates."""
-    return _with_context(copy_context(), iter(items))
+    return _heard_by(_listener.get(), iter(items))
 
 
-def _with_context(context: Context, items: Iterator[Item]) -> Iterator[Item]:
+def _heard_by(listener: Say | None, items: Iterator[Item]) -> Iterator[Item]:
     while True:
-        try:
-            item = context.run(next, items)
-        except StopIteration:
-            return
+        with listening(listener):
+            try:
+                item = next(items)
+            except StopIteration:
+                return
         yield item
 
 

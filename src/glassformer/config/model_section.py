@@ -113,6 +113,15 @@ class ModelSettings(OpenSettings, Fallbacks):
     encoder: str = setting(default="transformer")
     """choose the sequence model"""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        named = ENCODER_SETTINGS.get(self.encoder)
+        if named is not None and type(self) in ENCODER_SETTINGS.values() and named is not type(self):
+            kind = type(self).__name__
+            raise SettingError(
+                f"gf.{kind} has no other encoder: use gf.{named.__name__} instead of encoder={self.encoder!r}"
+            )
+
     def __str__(self) -> str:
         """Return the spelling on the command line, `lstm:layers=2`."""
         settings = {key.removeprefix("model."): value_text(value) for key, value in self.given().items()}
