@@ -1,4 +1,4 @@
-"""The reference, written from the code: what `--help` says of every verb, and what Python's names take and do."""
+"""Generate the reference from the code: the help of every verb, and the public names of Python."""
 
 import contextlib
 import inspect
@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 import glassformer as gf
 from glassformer.cli.main import VERBS, main
+from glassformer.cli.options import VERB_TABLES
 
 WIDTH = "110"
 GROUPS = {
@@ -23,6 +24,7 @@ GROUPS = {
     "Bring your own": "use register_brick register_model register_encoder Encoder EncoderInfo SequenceSettings "
     "LayerSettings setting State Memory Tap "
     "register_view register_family Family",
+    "Capabilities": "Generates Translates Labels Fills Embeds HasAttention HasWordVectors LayerOutputs Recomputes",
     "Teach": "lesson grade",
     "Beside": "Tokenizer limits GlassformerError",
 }
@@ -31,10 +33,11 @@ GROUPS = {
 
 def command_line() -> str:
     sections = [
-        "# Command line\n\nThe output of `glassformer VERB --help` for each verb; `gf` is short for `glassformer`.\n"
+        "# Command line\n\nThe options of each verb, as its `--help` prints them. `gf` is short for `glassformer`.\n"
     ]
     for verb, summary in VERBS.items():
-        sections.append(f"## {verb}\n\n{summary[0].upper()}{summary[1:]}.\n\n```text\n{_printed(verb, '--help')}```\n")
+        option = "--help-all" if "most_used" in VERB_TABLES[verb] else "--help"
+        sections.append(f"## {verb}\n\n{summary[0].upper()}{summary[1:]}.\n\n```text\n{_printed(verb, option)}```\n")
     return "\n".join(sections)
 
 

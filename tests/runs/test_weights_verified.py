@@ -1,6 +1,7 @@
 """Weights that are damaged, exchanged or given other labels are refused in one line, and never believed."""
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import glassformer as gf
@@ -19,6 +21,7 @@ from glassformer.config.errors import RunError
 from glassformer.config.resolve import DATA_PATHS, FIELDS, OTHER_PATHS
 from glassformer.config.setting import kind_of
 from glassformer.models.weights import take_weights
+from glassformer.runs import files
 from glassformer.runs.files import read_metadata, read_with_metadata, tensors_digest
 from glassformer.runs.run import CARD, NO_VERIFY, Run
 from helpers.running import labelled, one_line
@@ -279,3 +282,24 @@ def test_a_digest_is_of_names_shapes_types_and_numbers() -> None:
     ]
     assert len({tensors_digest(found) for found in (weights, *others)}) == 5
     assert tensors_digest(dict(reversed(weights.items()))) == tensors_digest(weights)
+
+
+def test_weights_that_are_replaced_while_they_are_read_are_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Header and values then belong to one file."""
+    path, other = tmp_path / "model.safetensors", tmp_path / "new"
+    save_file({"w": torch.zeros(2)}, path, metadata={"of": "old"})
+    save_file({"w": torch.ones(2)}, other, metadata={"of": "new"})
+    opened: list[str] = []
+
+    def replacing(file: Path, framework: str) -> Any:
+        found = safe_open(file, framework=framework)
+        if not opened:
+            os.replace(other, path)
+        opened.append(str(file))
+        return found
+
+    monkeypatch.setattr(files, "safe_open", replacing)
+    tensors, metadata = files.read_with_metadata(path)
+    assert (tensors["w"].tolist(), metadata, len(opened)) == ([1.0, 1.0], {"of": "new"}, 2)

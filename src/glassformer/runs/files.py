@@ -116,8 +116,14 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 def read_with_metadata(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Return the tensors of a file and its metadata, both from one version of the file."""
-    with reading(path), safe_open(path, framework="pt") as file:
-        return {name: file.get_tensor(name) for name in file.offset_keys()}, file.metadata() or {}
+    with reading(path):
+        while True:  # safetensors opens the file twice, for the header and for the values
+            before = path.stat()
+            with safe_open(path, framework="pt") as file:
+                tensors, metadata = {name: file.get_tensor(name) for name in file.offset_keys()}, file.metadata() or {}
+            after = path.stat()
+            if (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns):
+                return tensors, metadata
 
 
 def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
