@@ -1,5 +1,6 @@
 """What runs and models can do is asked in one way, of ours and of a user's own."""
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 import glassformer as gf
 from glassformer.bricks.capabilities import Capability, capability, parts_with
 from glassformer.config.errors import Misuse, NotThisRun, SettingError
-from glassformer.config.plugins import VARIABLE, load_plugins
+from glassformer.config.plugins import VARIABLE, import_file, load_plugins
 from glassformer.config.presets import OWN_TASKS
 from glassformer.encoders.base import Encoder
 from glassformer.families.base import FAMILIES, Loaded
@@ -169,6 +170,7 @@ def plugin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     load_plugins()
     yield
     del FAMILIES["count-vowels"], OWN_TASKS["count-vowels"], registry._REGISTERED["letters"]
+    del sys.modules[import_file(str(FAMILY)).__name__]  # the next file of tests imports it again
 
 
 def test_an_own_family_declares_what_its_runs_can(plugin: None, tmp_path: Path) -> None:

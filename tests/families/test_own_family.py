@@ -1,5 +1,6 @@
 """A family of tasks defined in one file: it trains, evaluates, predicts, is looked at, checked and compared."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import glassformer as gf
 from glassformer.cli.main import main
 from glassformer.config import plugins
 from glassformer.config.errors import Misuse, NotThisRun, RunError
-from glassformer.config.plugins import VARIABLE, load_plugins
+from glassformer.config.plugins import VARIABLE, import_file, load_plugins
 from glassformer.config.presets import OWN_TASKS
 from glassformer.families.base import FAMILIES
 from glassformer.inspection.views import registry
@@ -27,6 +28,7 @@ def plugin() -> Iterator[None]:
         load_plugins()
         yield
     del FAMILIES["count-vowels"], OWN_TASKS["count-vowels"], registry._REGISTERED["letters"]
+    del sys.modules[import_file(str(FAMILY)).__name__]  # the next file of tests imports it again
 
 
 SETTINGS: dict[str, Any] = {"task": "count-vowels", "tokenizer.kind": "char", "lr": 0.1, "batch_size": 16}
