@@ -64,7 +64,7 @@ TOKENS_AT_ONCE = 2**14
 """Maximum number of tokens in an evaluation batch, with padding."""
 
 CPU_TOKENS_AT_ONCE = 2**11
-"""The same for predictions on a CPU: a layer's outputs then fit into its cache, which halves the time."""
+"""Limit for predictions on a CPU. The outputs of a layer then fit into its cache, which halves the time."""
 
 _DRAWN = 5
 """Key of the permutation for samples."""

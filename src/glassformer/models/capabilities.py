@@ -1,4 +1,4 @@
-"""What a model can do beyond its forward pass. Models of users declare these capabilities as ours do."""
+"""Capabilities of models beyond the forward pass, declared by our models and those of users."""
 
 from typing import Any, NamedTuple, Protocol
 

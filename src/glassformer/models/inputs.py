@@ -61,7 +61,7 @@ class ReadsCells(Capability, Protocol):
     """An embedding of columns and patches, each of which is left out of an example by setting it to 0."""
 
     title: ClassVar[str]
-    """What it reads, in a word."""
+    """Name of the kind of input that the embedding reads."""
     text_inputs: int = 0
     """Number of inputs before the cells that hold a text: its tokens and mask, or none."""
 

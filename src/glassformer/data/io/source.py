@@ -75,7 +75,7 @@ class Source:
 
     @property
     def groups(self) -> tuple[FileGroup, ...]:
-        """The same documents by group of files."""
+        """Documents, grouped by file."""
         return self.file_groups or (FileGroup(self.documents),)
 
     def chunks(self) -> Iterator[Chunk]:
