@@ -27,7 +27,7 @@ def divergence(event: Diverged, advise: Advice) -> Finding:
 ABOVE, FAR_ABOVE = 1.5, 3.0
 """Ratio of the first loss to that of uniform guessing, for a warning and for a problem. Small weights give nearly 1."""
 BELOW = 0.5
-"""The same ratio, below which the first loss is too low: a model without an update can know nothing."""
+"""Ratio below which the first loss is too low: a model without updates has learned nothing."""
 SQUARED_ABOVE = 5.0
 """The ratio for a warning with squared errors; it is higher because a small batch may contain outliers."""
 

@@ -377,7 +377,7 @@ class Diagram(Panel):
 
 @dataclass(frozen=True, kw_only=True)
 class Frames(Panel):
-    """The same panels at several moments or layers, with a slider."""
+    """A slider over copies of the panels, one per moment or layer."""
 
     kind = "frames"
     name: str
